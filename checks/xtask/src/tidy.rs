@@ -21,6 +21,7 @@ const UNSAFE_FILES: &[&str] = &[
     "crates/everybuddy/src/platform/bare.rs",
     "crates/everybuddy/src/wrapping_slice.rs",
     "crates/everybuddy-c/src/",
+    "crates/everybuddy-adapters/examples/recipes.rs",
     "crates/everybuddy-adapters/src/x86_64.rs",
     "crates/everybuddy-adapters/tests/all/multiboot2.rs",
     "crates/everybuddy-adapters/tests/all/x86_64.rs",

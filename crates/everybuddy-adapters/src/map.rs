@@ -104,8 +104,16 @@ pub fn usable(
     regions: impl Iterator<Item = Region> + Clone,
     out: &mut [FrameRange],
 ) -> Result<&[FrameRange], MapError> {
+    collect(Ranges { regions, at: 0 }, out)
+}
+
+/// Writes ranges to `out`, and returns them.
+fn collect(
+    ranges: impl Iterator<Item = FrameRange>,
+    out: &mut [FrameRange],
+) -> Result<&[FrameRange], MapError> {
     let mut needed = 0;
-    for range in (Ranges { regions, at: 0 }) {
+    for range in ranges {
         if let Some(place) = out.get_mut(needed) {
             *place = range;
         }
@@ -117,6 +125,80 @@ pub fn usable(
         Some(ranges) => Ok(ranges),
         None => Err(MapError::TooManyRanges { needed, room }),
     }
+}
+
+/// Takes memory for metadata out of the first range that has enough, lowest frames first. Returns the frames that were
+/// taken; the range begins behind them. So a kernel needs no static of the size of the largest machine.
+///
+/// `room` returns the bytes that a system needs for the ranges that it is given. It is called with what is left.
+///
+/// ```
+/// use everybuddy::prelude::*;
+/// use everybuddy_adapters::map::carve;
+///
+/// let mut ranges = [FrameRange::new(Pfn(1), 0x9e), FrameRange::new(Pfn(0x100), 0x1_0000)];
+/// let metadata = carve(&mut ranges, |ranges| Everybuddy::room(&Setup::new(ranges, 4)))?.unwrap();
+/// assert_eq!(metadata.start, Pfn(1));
+/// assert_eq!(ranges[0], FrameRange::new(Pfn(1 + metadata.frames), 0x9e - metadata.frames));
+/// # Ok::<(), everybuddy::BuildError>(())
+/// ```
+///
+/// Returns `None` if no range has enough. Then nothing is taken. O(ranges) calls of `room`.
+///
+/// # Errors
+/// Those of `room`.
+pub fn carve<E>(
+    ranges: &mut [FrameRange],
+    room: impl Fn(&[FrameRange]) -> Result<usize, E>,
+) -> Result<Option<FrameRange>, E> {
+    // What is left may need more than all did, since it has another geometry.
+    let mut frames = (room(ranges)? as u64).div_ceil(FRAME_BYTES);
+    for at in 0..ranges.len() {
+        let whole = ranges[at];
+        while frames <= whole.frames {
+            let taken = FrameRange::new(whole.start, frames);
+            ranges[at] = FrameRange::new(Pfn(whole.start.0 + frames), whole.frames - frames);
+            match room(ranges).map(|bytes| (bytes as u64).div_ceil(FRAME_BYTES)) {
+                Ok(needed) if needed <= frames => return Ok(Some(taken)),
+                Ok(needed) => frames = needed,
+                Err(error) => {
+                    ranges[at] = whole;
+                    return Err(error);
+                }
+            }
+        }
+        ranges[at] = whole;
+    }
+    Ok(None)
+}
+
+/// Writes to `out` what lies in `part` of ascending ranges, and returns it: the memory of a zone that ends at a limit
+/// of devices or at the border of a node.
+///
+/// ```
+/// use everybuddy::{FrameRange, Pfn};
+/// use everybuddy_adapters::map::clip;
+///
+/// let ranges = [FrameRange::new(Pfn(1), 0x9e), FrameRange::new(Pfn(0x100), 0x20_0000)];
+/// let mut room = [FrameRange::new(Pfn(0), 0); 2];
+/// let above = clip(&ranges, FrameRange::new(Pfn(1 << 20), 1 << 40), &mut room)?;
+/// assert_eq!(above, [FrameRange::new(Pfn(1 << 20), 0x10_0100)]);
+/// # Ok::<(), everybuddy_adapters::map::MapError>(())
+/// ```
+///
+/// # Errors
+/// [`TooManyRanges`](MapError::TooManyRanges), [`NoMemory`](MapError::NoMemory).
+pub fn clip<'o>(
+    ranges: &[FrameRange],
+    part: FrameRange,
+    out: &'o mut [FrameRange],
+) -> Result<&'o [FrameRange], MapError> {
+    let end = |range: &FrameRange| range.end().unwrap_or(Pfn(u64::MAX));
+    let inside = ranges.iter().filter_map(|range| {
+        let (from, to) = (range.start.max(part.start), end(range).min(end(&part)));
+        (from < to).then(|| FrameRange::new(from, to.0 - from.0))
+    });
+    collect(inside, out)
 }
 
 /// What is irregular in a memory map. [`usable`] resolves all of it; a kernel prints it, since it explains a number of

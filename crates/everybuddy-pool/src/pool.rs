@@ -109,17 +109,25 @@ impl<S: System + 'static> Pool<S> {
     /// [`Busy`](PoolError::Busy).
     #[inline]
     pub fn allocate_pages(&self, pages: usize) -> Result<Pages<'_, S>, PoolError> {
-        let start = self.shared.allocate_frames(pages)?;
+        let (start, _) = self.shared.allocate_frames(pages)?;
         Ok(self.guard(start, pages))
     }
 
-    /// Allocates like [`allocate_pages`](Self::allocate_pages), and fills the pages with zeros. O(pages).
+    /// Allocates like [`allocate_pages`](Self::allocate_pages), pages of zeros. O(pages), except in blocks of
+    /// [`release_order`](crate::PoolBuilder::release_order) of which no page was allocated before, or since they went
+    /// back to the operating system: these have zeros, and nothing is written.
     ///
     /// # Errors
     /// Those of [`allocate_pages`](Self::allocate_pages).
     pub fn allocate_zeroed(&self, pages: usize) -> Result<Pages<'_, S>, PoolError> {
-        let mut pages = self.allocate_pages(pages)?;
-        pages.fill(0);
+        let (start, fresh) = self.shared.allocate_frames(pages)?;
+        let order = self.shared.reporting.order().get();
+        let last = start.as_usize() + (pages - 1);
+        let blocks = (last >> order) - (start.as_usize() >> order) + 1;
+        let mut pages = self.guard(start, pages);
+        if fresh as usize != blocks {
+            pages.fill(0);
+        }
         Ok(pages)
     }
 
@@ -212,7 +220,7 @@ impl<S: System + 'static> Pool<S> {
     /// use everybuddy_pool::everybuddy::Progress;
     ///
     /// let pool = Pool::new(16 << 20)?;
-    /// drop(pool.allocate_zeroed(1024)?);
+    /// pool.allocate_pages(1024)?.fill(1);
     /// let (released, progress) = pool.release_next(2 << 20)?;
     /// assert_eq!((released.bytes, progress), (2 << 20, Progress::More));
     /// # Ok::<(), everybuddy_pool::PoolError>(())

@@ -155,8 +155,13 @@ impl<S: System + 'static> Shared<S> {
         self.slots.enter(slot).ok_or(PoolError::Busy)
     }
 
+    /// Allocates a run. Also returns how many of the blocks of the order of release that it touches no page was
+    /// allocated of before, or since they went back.
     #[inline]
-    pub(crate) fn allocate_frames(self: &Arc<Self>, pages: usize) -> Result<Index, PoolError> {
+    pub(crate) fn allocate_frames(
+        self: &Arc<Self>,
+        pages: usize,
+    ) -> Result<(Index, u32), PoolError> {
         let request = match pages {
             1 => Request::FRAME,
             _ => Request::frames(u32::try_from(pages).unwrap_or(u32::MAX)),
@@ -165,12 +170,15 @@ impl<S: System + 'static> Shared<S> {
         let no_wait = request.with_flags(Flags::NO_WAIT);
         match self.system.allocate(&mut call.token, no_wait) {
             Ok(start) => {
-                self.reporting.allocated(start, pages as u32);
+                let fresh = self.reporting.allocated(start, pages as u32);
                 Counters::count(&call.counters().allocations);
                 self.slots.finish(call, self.system);
-                Ok(start)
+                Ok((start, fresh))
             }
-            Err(error) => self.allocate_short(call, request, pages, error),
+            Err(error) => {
+                let start = self.allocate_short(call, request, pages, error)?;
+                Ok((start, 0))
+            }
         }
     }
 

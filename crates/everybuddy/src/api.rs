@@ -235,6 +235,39 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// [`RegionError`]; nothing changes.
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError>;
 
+    /// Isolates a range before it is removed: reserves what is free of it, and returns how many of its frames are still
+    /// allocated. The kernel moves what these contain, frees them and calls again. At 0, the whole range is reserved:
+    /// it can be switched off, and [`unreserve`](Self::unreserve) brings it back.
+    ///
+    /// Between two calls, frames of the range that were freed can be allocated. Drains all CPUs, once for each free run
+    /// of the range; O(range × orders).
+    ///
+    /// # Errors
+    /// [`RegionError`]; [`Busy`](RegionError::Busy) as for [`reserve`](Self::reserve). What was reserved stays so.
+    #[cold]
+    fn isolate(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<u64, RegionError> {
+        let (start, frames) = self.span().relative(range)?;
+        self.quiesce(cpu).map_err(|_| RegionError::Busy)?;
+        let (mut at, end, mut allocated) = (start.0, start.0 + frames, 0);
+        let is_free = |at| matches!(self.frame_state(Index(at)), Some(FrameState::Free { .. }));
+        while at < end {
+            let run = (at..end).take_while(|at| is_free(*at)).count() as u32;
+            let free = FrameRange::new(self.span().physical(Index(at)), run.into());
+            match self.reserve(cpu, free) {
+                Ok(()) => at += run,
+                // Another CPU allocated a frame of the run meanwhile. The next call finds the others.
+                Err(RegionError::Empty | RegionError::NotFree(_)) => {
+                    let state = self.frame_state(Index(at));
+                    let is_out = matches!(state, Some(FrameState::Hole | FrameState::Reserved));
+                    allocated += u64::from(!is_out);
+                    at += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(allocated)
+    }
+
     /// Allocates exactly the frames of a range, in aligned blocks. If a CPU's list caches any of them, all lists are
     /// drained first. O(range); a system that delays coalescing coalesces all of it, and elastic domains are merged.
     ///
@@ -435,8 +468,17 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// Returns the bytes of metadata that the system uses. O(1).
     fn metadata_bytes(&self) -> usize;
 
-    /// Returns the present state of free memory. Acquires the zone's lock; O(orders + CPUs), and O(page blocks) if they
-    /// have types.
+    /// Returns the number of free frames, those in lists and queues included. No token, no lock, and nothing is
+    /// written: a kernel can ask at any time. Exact while no CPU works, and a hint otherwise.
+    ///
+    /// O(orders + CPUs) with one zone, and as often as memory has parts with spaces and domains. `everybuddy` and
+    /// `llfree` read a counter or a mask for each 16 MiB, which `everybuddy` need not read where nothing is free, and
+    /// `everybuddy` also 16 bytes for each 64 frames of which some are free. `nbbs` reads all metadata.
+    fn free_frames(&self) -> u64;
+
+    /// Returns the present state of free memory: the free blocks by order. Acquires the zone's lock; O(orders + CPUs),
+    /// as often as memory has parts with spaces and domains, and O(page blocks) if they have types. `everybuddy`,
+    /// `llfree` and `nbbs` count the blocks in all metadata: O(frames / 64).
     fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot;
 
     /// Returns the number of frames in a CPU's list; 0 if the system has no lists, or was not set up for that CPU.

@@ -28,8 +28,8 @@
 //!
 //! `bs` needs 8.25 bytes per frame and a constant, `spring-core` 10, `is` with spaces of 4 MiB 8.9 (0.29 for bits, 0.25
 //! for lists, 0.3 for lock, counts and place in the pool). Without records, `llfree` needs 0.38 (three bits, words per
-//! pair of children and tree), `nbbs` 0.52 (four bits, a word per 512 frames), `everybuddy` 0.27 (two bits, a line per
-//! tree).
+//! pair of children and tree), `nbbs` 0.52 (four bits, a word per 512 frames), `everybuddy` 1.27 (a byte, two bits, a
+//! line per tree).
 #![allow(unsafe_code)]
 
 use core::alloc::Layout;
@@ -153,6 +153,18 @@ impl<'m> Memory<'m> {
         Self {
             bytes,
             is_zeroed: true,
+            listener: None,
+        }
+    }
+
+    /// Takes the first bytes, or all if there are fewer.
+    pub(crate) fn split(&mut self, bytes: usize) -> Self {
+        let all = core::mem::take(&mut self.bytes);
+        let (first, rest) = all.split_at_mut(bytes.min(all.len()));
+        self.bytes = rest;
+        Self {
+            bytes: first,
+            is_zeroed: self.is_zeroed,
             listener: None,
         }
     }

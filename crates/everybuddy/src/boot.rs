@@ -14,7 +14,10 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use crate::arena::Memory;
+use crate::arena::{LINE, Memory};
+use crate::error::BuildError;
+use crate::platform::Platform;
+use crate::systems::{self, Options, Setup, System};
 
 /// Nothing was built.
 const UNUSED: u8 = 0;
@@ -26,7 +29,7 @@ const BUILT: u8 = 2;
 /// Memory for the metadata of one system, and a place for the system: a static of a kernel, without `unsafe`.
 ///
 /// It lies in `.bss`, and takes no space in the kernel's image. [`Everybuddy::room_for`](crate::Everybuddy::room_for)
-/// is the size for `everybuddy`, [`System::room`](crate::System::room) that for any system. `T` is the type of the
+/// is the size for `everybuddy`, [`System::room`] that for any system. `T` is the type of the
 /// system, or `dyn FrameAllocator<P>`.
 ///
 /// ```
@@ -50,17 +53,40 @@ const BUILT: u8 = 2;
 ///
 /// let ranges = [FrameRange::new(Pfn(0x10_0000), 0x8000)];
 /// let setup = Setup::new(&ranges, 2);
-/// FRAMES.build(|memory| build::<Everybuddy, Machine>(&Options::NONE, &setup, memory))?;
+/// FRAMES.start::<Everybuddy, Machine>(&Options::NONE, &setup)?;
 ///
 /// let frames = FRAMES.get().expect("it is built");
 /// let frame = frames.allocate(&mut Guard(CpuId(0)), Request::FRAME)?;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
+///
+/// [`build`](Self::build) also takes [`Nodes`](crate::Nodes), whose [`build`](crate::Nodes::build) puts all of its
+/// parts into one memory.
 pub struct Boot<T: ?Sized + 'static, const BYTES: usize> {
     state: AtomicU8,
     system: UnsafeCell<Option<&'static T>>,
     bytes: UnsafeCell<[MaybeUninit<u8>; BYTES]>,
 }
+
+/// The reason why a static got no system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BootError<E = BuildError> {
+    /// The memory was lent before: a system was built, or is being built, or an earlier [`Boot::build`] failed.
+    AlreadyBuilt,
+    /// The system was not built.
+    Build(E),
+}
+
+impl<E: fmt::Display> fmt::Display for BootError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyBuilt => write!(f, "the static was used for a system before"),
+            Self::Build(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: core::error::Error> core::error::Error for BootError<E> {}
 
 // SAFETY: the bytes and the place of the system are written only by the one caller of `build` that finds the state
 // unused. Others read the place only after the state says that it was written. What they read is a shared reference,
@@ -78,29 +104,54 @@ impl<T: ?Sized + Sync + 'static, const BYTES: usize> Boot<T, BYTES> {
         }
     }
 
-    /// Lends the memory to `build`, and stores the system that it returns. All CPUs find it there from then on.
+    /// Builds a system of a type in the memory. All CPUs find it there from then on. O(frames).
     ///
-    /// The memory is lent once. `build` gets an empty one from the second call on, and what it returns is not stored.
+    /// After an error, the call can be repeated with another setup.
     ///
     /// # Errors
-    /// What `build` returns: with an empty memory,
-    /// [`MetadataTooSmall`](crate::BuildError::MetadataTooSmall). No system is built then.
+    /// [`AlreadyBuilt`](BootError::AlreadyBuilt), and any [`BuildError`].
+    pub fn start<S, P: Platform>(
+        &'static self,
+        options: &Options,
+        setup: &Setup<'_>,
+    ) -> Result<&'static T, BootError>
+    where
+        S: System<Built<'static, P> = T>,
+        T: Sized,
+    {
+        // All that can fail comes before the memory is lent.
+        let layout = systems::layout::<S, P>(options, setup).map_err(BootError::Build)?;
+        let skipped = self.bytes.get().cast::<u8>().align_offset(LINE);
+        let (needed, given) = (layout.size(), BYTES.saturating_sub(skipped));
+        if needed > given {
+            let error = BuildError::MetadataTooSmall { needed, given };
+            return Err(BootError::Build(error));
+        }
+        self.build(|memory| systems::build::<S, P>(options, setup, memory))
+    }
+
+    /// Lends the memory to `build`, and stores the system that it returns. All CPUs find it there from then on.
+    ///
+    /// The memory is lent once, whatever `build` returns: it may have kept a part.
+    ///
+    /// # Errors
+    /// [`AlreadyBuilt`](BootError::AlreadyBuilt), before `build` is called, and what `build` returns.
     pub fn build<E>(
         &'static self,
         build: impl FnOnce(Memory<'static>) -> Result<&'static T, E>,
-    ) -> Result<&'static T, E> {
+    ) -> Result<&'static T, BootError<E>> {
         let (before, after) = (Ordering::Relaxed, Ordering::Relaxed);
         if self
             .state
             .compare_exchange(UNUSED, LENT, before, after)
             .is_err()
         {
-            return build(Memory::new(&mut []));
+            return Err(BootError::AlreadyBuilt);
         }
         // SAFETY: the exchange above lets only one caller pass, so this is the only reference, for ever.
         let bytes = unsafe { &mut *self.bytes.get() };
         // SAFETY: `new` zeroed the bytes, and nothing was written there since.
-        let system = build(unsafe { Memory::zeroed(bytes) })?;
+        let system = build(unsafe { Memory::zeroed(bytes) }).map_err(BootError::Build)?;
         // SAFETY: only this caller writes, and no other one reads before the state is `BUILT`.
         unsafe { *self.system.get() = Some(system) };
         // Release: pairs with the acquire in `get`: another CPU sees the place, and what was built.
@@ -148,6 +199,13 @@ mod tests {
                 systems::build::<Everybuddy, Native>(&Options::NONE, &setup, memory)
             })
         };
+        // A failure before the memory is lent does not use it up.
+        let small = [FrameRange::new(Pfn(3), 1 << 20)];
+        let started = FRAMES.start::<Everybuddy, Native>(&Options::NONE, &Setup::new(&small, 2));
+        let Err(BootError::Build(BuildError::MetadataTooSmall { needed, given })) = started else {
+            panic!("it has too little memory");
+        };
+        assert!(needed > given && given > 0, "{needed} {given}");
         assert!(FRAMES.get().is_none());
         let built = thread::scope(|scope| {
             let threads = [0, 1, 2].map(|thread| scope.spawn(move || build(thread)));
@@ -157,10 +215,7 @@ mod tests {
         let system = systems.next().unwrap();
         assert!(systems.next().is_none(), "the memory is lent once");
         for refused in built.iter().filter_map(|system| system.err()) {
-            assert!(matches!(
-                refused,
-                BuildError::MetadataTooSmall { given: 0, .. }
-            ));
+            assert_eq!(refused, BootError::AlreadyBuilt);
         }
         assert!(core::ptr::eq(FRAMES.get().unwrap(), system));
     }
@@ -173,7 +228,9 @@ mod tests {
                 systems::build::<Lbs31, Native>(&Options::NONE, &Setup::new(&RANGES, 2), memory)?;
             Ok(built as &dyn FrameAllocator<Native>)
         });
-        assert!(matches!(built, Err(BuildError::MetadataTooSmall { .. })));
+        let too_small =
+            |error| matches!(error, BootError::Build(BuildError::MetadataTooSmall { .. }));
+        assert!(built.is_err_and(too_small));
         assert!(FRAMES.get().is_none());
     }
 }

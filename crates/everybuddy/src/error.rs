@@ -13,7 +13,8 @@ use crate::frame::{Index, Order, Pfn};
 /// The reason why an allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocateError {
-    /// No block of that size is free, neither in the zone nor in any CPU's list.
+    /// No block of that size is free, neither in the zone nor in any CPU's list. Also if one is free, but not in the
+    /// [`Place`](crate::Place) of the request, or belongs to a zone's reserve, or if there is no room for more runs.
     Exhausted,
     /// The request is larger than the largest block of this system.
     TooLarge {
@@ -37,7 +38,7 @@ pub enum AllocateError {
 impl fmt::Display for AllocateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exhausted => write!(f, "no block of that size is free"),
+            Self::Exhausted => write!(f, "nothing that is free fits the request"),
             Self::TooLarge { largest } => {
                 write!(
                     f,
@@ -223,7 +224,8 @@ pub enum BuildError {
     },
     /// The memory map and the reach have more frames than a system can manage:
     /// [`Span::LARGEST`](crate::region::Span::LARGEST), which is 16 TiB with frames of 4 KiB, or fewer in some
-    /// structures. Holes below [`Span::HOLE`](crate::region::Span::HOLE) frames count. Build a system for each part.
+    /// structures. Holes below [`Span::HOLE`](crate::region::Span::HOLE) frames count, and larger ones if there are
+    /// more than [`Span::PARTS`](crate::region::Span::PARTS) parts. Build a system for each part.
     SpanTooLarge {
         /// The first physical frame.
         first: Pfn,
@@ -270,8 +272,8 @@ impl fmt::Display for BuildError {
             }
             Self::SpanTooLarge { first, last, most } => write!(
                 f,
-                "from {first} to {last} there is too much memory: a system manages at most {} frames, small holes \
-                 included, or {} TiB of 4 KiB frames; build one for each part",
+                "from {first} to {last} there is too much memory: a system manages at most {} frames, or {} TiB of \
+                 4 KiB frames, in at most 16 parts; holes within a part count; build one for each part",
                 Grouped(*most),
                 most.div_ceil(TEBIBYTE),
             ),

@@ -72,6 +72,12 @@ pub(crate) trait FreeBits {
     /// Returns the number of words.
     fn words(&self) -> u32;
 
+    /// Returns the number of free frames. O(frames / 64).
+    fn free_frames(&self) -> u64 {
+        let bits = (0..self.words()).map(|word| self.free_bits(word));
+        bits.map(|bits| u64::from(bits.count_ones())).sum()
+    }
+
     /// Returns the free blocks by order, as a buddy system has them that coalesces eagerly. O(frames / 64).
     fn survey(&self, max_order: Order) -> Snapshot {
         let largest = max_order.index();

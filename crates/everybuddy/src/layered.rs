@@ -574,6 +574,10 @@ where
         }
     }
 
+    fn free_frames(&self) -> u64 {
+        self.zone.free_frames() + self.front.buffered_frames()
+    }
+
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
         self.front.cached_frames_of(cpu)
     }

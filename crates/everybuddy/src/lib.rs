@@ -96,13 +96,13 @@ pub mod zone;
 pub use self::everybuddy::OwnedTrees;
 pub use api::{FrameAllocator, Progress, Service, Visit};
 pub use arena::{LINE, Memory, MetadataPart};
-pub use boot::Boot;
+pub use boot::{Boot, BootError};
 pub use detail::Detail;
 pub use error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 pub use frame::{Block, Frames, Index, Order, Pfn};
 pub use guard::CpuGuard;
 pub use lock::{QueuedLock, RawLock, SpinLock, TicketLock, WaitingArray, WaitingLine};
-pub use nodes::{Nodes, Zone, ZoneState};
+pub use nodes::{Nodes, Zone, ZoneSetup, ZoneState};
 pub use place::{Colours, Node, Place};
 pub use platform::{CpuId, CpuToken, Native, Platform};
 pub use probe::{Counted, Counts, Event, NoProbe, Probe, Queue, QueueStep};
@@ -119,18 +119,20 @@ pub use systems::{
 
 /// The names that most programs need.
 pub mod prelude {
-    pub use crate::platform::{CpuId, Native, NativeCpu, NativeCpus, Platform};
+    pub use crate::platform::{CpuId, CpuToken, Native, NativeCpu, NativeCpus, Platform};
     pub use crate::systems::{
         Bs, Everybuddy, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
     };
     pub use crate::{
-        AllocateError, Block, Boot, BuildError, Class, Flags, FrameAllocator, FrameRange,
-        FreeError, Hint, Index, Memory, Order, Pfn, Release, Request, Setup, Span, SystemSpec,
-        WithSystem, metadata_layout, with_system,
+        AllocateError, Block, Boot, BootError, BuildError, Class, Flags, FrameAllocator,
+        FrameRange, FreeError, Hint, Index, Memory, Node, Nodes, Order, Pfn, Place, RegionError,
+        Release, Request, Run, Setup, Span, SystemSpec, WithSystem, Zone, ZoneSetup,
+        metadata_layout, with_system,
     };
 }
 
 /// The guide's code is compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/crate.md")]
+#[doc = include_str!("../../../docs/kernel.md")]
 struct Guide;

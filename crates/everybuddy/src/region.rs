@@ -110,7 +110,7 @@ impl Span {
     /// The maximum number of frames of a span. The largest 2^24 frame numbers are reserved for other uses.
     pub const LARGEST: u32 = u32::MAX - (1 << 24);
 
-    /// The maximum number of parts.
+    /// The maximum number of parts, which the text of [`BuildError::SpanTooLarge`] names.
     pub const PARTS: usize = 16;
 
     /// The frames of the smallest hole that has no indexes: 1 GiB of 4 KiB frames. It is larger if there would be more

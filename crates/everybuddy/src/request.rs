@@ -210,6 +210,7 @@ impl Flags {
     }
 
     /// Returns the same restrictions with another class.
+    #[must_use]
     #[inline]
     pub const fn with_class(self, class: Class) -> Flags {
         Flags(self.0 & !Self::CLASS | (class as u8) << Self::CLASS_SHIFT)
@@ -253,12 +254,14 @@ impl Request {
     }
 
     /// Adds what the caller knows.
+    #[must_use]
     #[inline]
     pub const fn with_hint(self, hint: Hint) -> Request {
         Request { hint, ..self }
     }
 
     /// Adds restrictions. The class stays as it is.
+    #[must_use]
     #[inline]
     pub const fn with_flags(self, flags: Flags) -> Request {
         Request {
@@ -268,6 +271,7 @@ impl Request {
     }
 
     /// Sets the class.
+    #[must_use]
     #[inline]
     pub const fn with_class(self, class: Class) -> Request {
         Request {
@@ -322,6 +326,7 @@ impl Release {
     }
 
     /// Adds what the caller knows.
+    #[must_use]
     #[inline]
     pub const fn with_hint(self, hint: Hint) -> Release {
         Release { hint, ..self }

@@ -101,7 +101,9 @@ impl Shortage {
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match self.reason() {
-            Reason::None => "a block of that size is free now",
+            Reason::None => {
+                "a block of that size is free now, unless the request's place or a zone's reserve excludes it"
+            }
             Reason::Size => "the system has no block of that size",
             Reason::Memory => "memory is short",
             Reason::Elsewhere => "enough frames are free, but some are on other nodes",

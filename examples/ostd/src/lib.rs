@@ -9,6 +9,5 @@ include!(concat!(env!("OUT_DIR"), "/guide.rs"));
 /// OSTD calls this after it has added all memory.
 #[ostd::main]
 fn kernel_main() {
-    let free = FRAMES.with_system(|frames, guard| frames.snapshot(guard).free_frames());
-    ostd::prelude::println!("{} frames are free", free);
+    ostd::prelude::println!("{} bytes are free", MEMORY.free_bytes());
 }

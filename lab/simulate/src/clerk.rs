@@ -172,6 +172,9 @@ impl FrameAllocator<Sim> for Clerk {
     fn allocate_at(&self, _: &mut SimCpu, _: FrameRange) -> Result<Index, RegionError> {
         unreachable!()
     }
+    fn free_frames(&self) -> u64 {
+        unreachable!()
+    }
     fn max_order(&self) -> Order {
         Order::TEN
     }

@@ -42,6 +42,7 @@ fn is_as_new<P: Platform>(system: &dyn FrameAllocator<P>, cpu: &mut P::Cpu, rang
         (census.free, census.allocated, census.buffered),
         (frames_of(ranges), 0, 0)
     );
+    assert_eq!(system.free_frames(), frames_of(ranges));
     let snapshot = system.snapshot(cpu);
     assert_eq!(snapshot.buffered_frames, 0);
     let model = Model::new(system.span(), ranges);
@@ -213,6 +214,7 @@ pub fn random_requests_agree_with_the_model<P: Platform, H: Host<P>>(host: &H, s
                     if step % 16 == 0 {
                         let census = system.check(cpu).unwrap();
                         assert!(census.free <= model.free_frames());
+                        assert_eq!(system.free_frames(), model.free_frames());
                     }
                 }
                 for (start, frames) in held {
@@ -430,6 +432,8 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                     }
                     if random.chance(2) {
                         system.park(cpu);
+                        // A hint, which must not disturb the others.
+                        core::hint::black_box(system.free_frames());
                     }
                 }
                 for (start, frames) in held {
@@ -439,6 +443,8 @@ pub fn many_cpus_never_share_a_frame<P: Platform, H: Host<P>>(host: &H, spec: &S
                 system.park(cpu);
             });
             host.run(1, |cpu| {
+                let held: u64 = handed.lock().iter().map(|run| u64::from(run.1)).sum();
+                assert_eq!(system.free_frames() + held, frames_of(RANGES));
                 for (start, frames) in handed.lock().drain(..) {
                     shadow.give(start, frames, 0);
                     system.free(cpu, Release::frames(start, frames)).unwrap();

@@ -3,9 +3,13 @@
 #[path = "../../examples/counted.rs"]
 mod counted;
 mod fdt;
+#[path = "../../examples/machine.rs"]
+mod machine;
 mod maps;
 mod multiboot2;
-mod ostd;
+#[path = "../../examples/recipes.rs"]
+mod recipes;
+mod runs;
 mod x86_64;
 
 use everybuddy::FrameRange;
@@ -20,6 +24,16 @@ fn all_is_free(system: &System<'_>, cpu: &mut everybuddy_suite::Cpu, ranges: &[F
     let census = system.check(cpu).unwrap();
     let frames = ranges.iter().map(|range| range.frames).sum();
     assert_eq!((census.allocated, census.free), (0, frames));
+}
+
+#[test]
+fn the_recipes_of_kernels_allocate_and_free() {
+    recipes::main();
+}
+
+#[test]
+fn a_kernel_has_nodes_devices_hotplug_and_counters() {
+    machine::main();
 }
 
 #[test]

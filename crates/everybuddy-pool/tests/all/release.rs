@@ -102,6 +102,30 @@ fn a_block_with_one_allocated_page_stays() {
     assert_eq!(resident(&pool), HUGE);
 }
 
+/// Pages of a block that was never used, or that went back, are zero already.
+#[test]
+fn fresh_pages_are_zero_without_a_write() {
+    let pool = Pool::new(4 << 20).unwrap();
+    let block = pool.allocate_zeroed(512).unwrap();
+    // A part of a block, and what is left of it.
+    let [part, rest] = [100, 256].map(|pages| pool.allocate_zeroed(pages).unwrap());
+    assert!(resident(&pool) < HUGE, "at most the rest was written");
+    drop((block, part, rest));
+    for round in 0..2 {
+        let mut all = [(); 2].map(|()| pool.allocate_zeroed(512).unwrap());
+        if round == 1 {
+            assert_eq!(resident(&pool), 0);
+        }
+        assert!(all.iter().all(|block| block.iter().all(|byte| *byte == 0)));
+        all.iter_mut().for_each(|block| block.fill(7));
+        drop(all);
+        let [first, second] = [300, 300].map(|pages| pool.allocate_zeroed(pages).unwrap());
+        assert!(first.iter().chain(second.iter()).all(|byte| *byte == 0));
+        drop((first, second));
+        pool.release_free().unwrap();
+    }
+}
+
 #[test]
 fn a_system_without_huge_blocks_keeps_its_memory() {
     let options = Options {

@@ -560,6 +560,10 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         }
     }
 
+    fn free_frames(&self) -> u64 {
+        self.count_free()
+    }
+
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
         self.local(cpu).map_or(0, Local::listed)
     }

@@ -17,8 +17,9 @@ use crate::shortage::Kept;
 use crate::snapshot::{Census, FrameState, Violation};
 
 use super::OwnedTrees;
+use super::local::Local;
 use super::tree::Part;
-use super::word::Header;
+use super::word::{Header, Word};
 
 impl<P: Platform> FreeBits for OwnedTrees<'_, P> {
     /// The returned ones are free, too.
@@ -93,6 +94,58 @@ impl<P: Platform> OwnedTrees<'_, P> {
         kept.filter(|(_, kept)| kept.frames > 0)
             .max_by_key(|(has_block, kept)| (*has_block, kept.frames))
             .map(|(_, kept)| kept)
+    }
+
+    /// Returns the number of free frames, those in lists included. Of a tree that is marked as spent, nothing is read
+    /// but the mark, and of a tree that is wholly free, the header. O(CPUs² + trees + words that are partly free).
+    pub(super) fn count_free(&self) -> u64 {
+        let trees = &self.shared.trees;
+        // Of a word that is split.
+        let frames = |word: u32| {
+            let bits = |word: &Word<P>| word.own.peek() ^ word.foreign.load(Ordering::Relaxed);
+            let word = trees.words.get(word as usize);
+            word.map_or(0, |word| u64::from(bits(word).count_ones()))
+        };
+        let mut free = 0;
+        for (tree, header) in (0..).zip(trees.headers) {
+            if self.shared.is_marked(tree) {
+                continue;
+            }
+            let (split, inbox) = (header.split.peek(), header.inbox.load(Ordering::Relaxed));
+            let whole = !split & trees.extent();
+            free += u64::from(whole.count_ones() * WORD);
+            let mut partly = split & (header.any.peek() | inbox);
+            while partly != 0 {
+                free += frames(tree * trees.words_per_tree() + partly.trailing_zeros());
+                partly &= partly - 1;
+            }
+        }
+        // Frames that a CPU returned and has not announced: no header names their word.
+        let kept = |local: &Local<'_, P>| Some(local.pending.peek()).filter(|_| local.may_keep());
+        let mut pending = 0..self.locals.len();
+        free + pending
+            .by_ref()
+            .filter_map(|at| Some((at, kept(self.locals.get(at)?)?)))
+            .filter(|(at, word)| {
+                // Two CPUs may have the same word.
+                let others = self.locals.iter().take(*at);
+                let is_seen = others.filter_map(kept).any(|other| other == *word);
+                !is_seen && self.is_unnamed(*word)
+            })
+            .map(|(_, word)| frames(word))
+            .sum::<u64>()
+            + self.locals.iter().map(Local::listed).sum::<u64>()
+    }
+
+    /// Returns `true` if nothing but the CPU that returned frames to a word says that it has free ones.
+    fn is_unnamed(&self, word: u32) -> bool {
+        let part = self.shared.trees.part(word.wrapping_mul(WORD));
+        part.filter(|part| part.index == word).is_some_and(|part| {
+            let tree = word / self.shared.trees.words_per_tree();
+            let named = part.header.any.peek() | part.header.inbox.load(Ordering::Relaxed);
+            let is_split = part.header.split.peek() & part.mask != 0;
+            is_split && (self.shared.is_marked(tree) || named & part.mask == 0)
+        })
     }
 
     /// Returns the use of a frame. O(frames of the largest block / 64); O(entries of all lists) for a listed

@@ -119,6 +119,7 @@ calls! {
     fn cpus() -> u16;
     fn metadata_bytes() -> usize;
     fn snapshot(cpu: &mut P::Cpu) -> Snapshot;
+    fn free_frames() -> u64;
     fn buffered_frames(cpu: CpuId) -> u64;
     fn kept_by_others(cpu: CpuId, order: Order) -> Option<Kept>;
     fn uses_hints() -> bool;

@@ -360,6 +360,18 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
         self.survey(self.max_order)
     }
 
+    /// O(CPUs + trees): the sum of their counters.
+    fn free_frames(&self) -> u64 {
+        let trees = (0..self.upper.trees.len() as u32).map(|tree| self.upper.state(tree).0);
+        let reserved = self
+            .upper
+            .locals
+            .iter()
+            .filter_map(|local| local.reserved());
+        let free = trees.sum::<i64>() + reserved.map(|own| i64::from(own.free)).sum::<i64>();
+        free.max(0) as u64
+    }
+
     fn frame_state(&self, index: Index) -> Option<FrameState> {
         self.state_of(index)
     }

@@ -313,6 +313,11 @@ impl<P: Platform> FrameAllocator<P> for Nbbs<'_, P> {
         self.survey(self.max_order)
     }
 
+    /// O(frames / 32): no number of free frames is stored.
+    fn free_frames(&self) -> u64 {
+        FreeBits::free_frames(self)
+    }
+
     fn frame_state(&self, index: Index) -> Option<FrameState> {
         self.state_of(index)
     }

@@ -5,7 +5,7 @@
 //! # Invariants
 //! Those of [`nodes`](super).
 
-use super::Nodes;
+use super::{Nodes, Zone};
 use crate::api::{FrameAllocator, Progress, Service, one_by_one};
 use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Index, Order};
@@ -241,6 +241,10 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
             .iter()
             .filter_map(|zone| zone.system.kept_by_others(cpu, order));
         kept.max_by_key(|kept| kept.frames)
+    }
+
+    fn free_frames(&self) -> u64 {
+        self.zones.iter().map(Zone::free_frames).sum()
     }
 
     fn buffered_frames(&self, cpu: CpuId) -> u64 {

@@ -23,10 +23,12 @@
 //! after that zone has refused. A release must lie in one zone. The reserve is kept from
 //! requests, and not from [`allocate_at`](FrameAllocator::allocate_at) or what visits free blocks.
 
+mod build;
 mod calls;
 mod zeroed;
 mod zone;
 
+pub use build::ZoneSetup;
 pub use zone::Zone;
 
 use core::fmt;
@@ -147,6 +149,18 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Nodes<'z, P, S> {
             max_order,
             cpus: cpus.min().ok_or(BuildError::NoMemory)?,
         })
+    }
+
+    /// Returns the zones, lowest addresses first.
+    pub fn parts(&self) -> &'z [Zone<'z, P, S>] {
+        self.zones
+    }
+
+    /// Returns the number of free frames of a node, as [`FrameAllocator::free_frames`] does. O(zones), and that of each
+    /// zone of the node without a reserve.
+    pub fn free_frames_of(&self, node: u8) -> u64 {
+        let zones = self.zones.iter().filter(|zone| zone.node == node);
+        zones.map(Zone::free_frames).sum()
     }
 
     /// Returns the state of each zone, lowest addresses first. As costly as a snapshot of each.

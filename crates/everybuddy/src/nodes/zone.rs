@@ -72,6 +72,15 @@ impl<'z, P: Platform, S: FrameAllocator<P> + ?Sized> Zone<'z, P, S> {
         }
     }
 
+    /// Returns the number of free frames, as [`FrameAllocator::free_frames`] does. O(1) if the zone has a reserve.
+    pub fn free_frames(&self) -> u64 {
+        match self.reserve {
+            0 => self.system.free_frames(),
+            // An operation in progress can make the count negative.
+            _ => (self.free.load(Ordering::Relaxed) as i64).max(0) as u64,
+        }
+    }
+
     /// Takes frames from the count. Returns `false`, and takes nothing, if they belong to the reserve.
     pub(super) fn charge(&self, frames: u32, may_use_reserve: bool) -> bool {
         if self.reserve == 0 {

@@ -166,6 +166,7 @@ impl Waiting for Spin {
 /// The token of a native CPU: one thread's right to act as that CPU.
 // C: the number comes first, at the address of the token. Behind `set`, it costs a hit a register, which is three
 // instructions.
+#[must_use]
 #[repr(C)]
 pub struct NativeCpu<B: Probe = NoProbe> {
     id: CpuId,

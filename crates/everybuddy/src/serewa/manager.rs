@@ -566,6 +566,10 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         }
     }
 
+    fn free_frames(&self) -> u64 {
+        self.structure.free_frames() + self.dividing.frames() + self.linking.frames()
+    }
+
     fn inspect(&self, see: &mut dyn FnMut(Detail)) {
         let frames = 0..self.structure.table().frames();
         self.structure.inspect(0, frames, see);

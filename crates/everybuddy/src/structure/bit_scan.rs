@@ -261,7 +261,7 @@ impl<P: Platform> Structure<P> for BitScan<'_, P> {
         if order > self.max_order {
             0
         } else {
-            self.level(order).length()
+            self.level(order).peek_length()
         }
     }
 

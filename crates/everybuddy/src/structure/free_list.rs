@@ -96,7 +96,7 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
         if order > self.max_order {
             0
         } else {
-            self.lists.length(order)
+            self.lists.peek_length(order)
         }
     }
 

@@ -273,7 +273,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         let (mut inside, mut whole) = (0, 0);
         for level in Order::up_to(self.max_order).rev() {
             inside = 2 * inside + whole;
-            whole = self.lists.length(level).saturating_sub(inside);
+            whole = self.lists.peek_length(level).saturating_sub(inside);
             if level == order {
                 break;
             }

@@ -53,6 +53,11 @@ impl<P: Platform> Level<P> {
         self.length.get()
     }
 
+    /// Returns the number of elements, or an earlier number while another CPU works on the list. O(1).
+    pub(super) fn peek_length(&self) -> u32 {
+        self.length.peek()
+    }
+
     /// Adds one to the number of elements. O(1).
     #[inline(always)]
     pub(super) fn grow(&self) {
@@ -115,7 +120,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
 
     /// Returns the number of elements, or an earlier number while another CPU works on the list. O(1).
     pub(crate) fn peek_length(&self, order: Order) -> u32 {
-        self.level(order).length.peek()
+        self.level(order).peek_length()
     }
 
     /// Returns the first element. O(1).

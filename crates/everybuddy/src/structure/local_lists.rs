@@ -240,7 +240,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
             return 0;
         }
         let class = self.class(order);
-        class.local.get() + class.global.get()
+        class.local.peek().wrapping_add(class.global.peek())
     }
 
     fn largest(&self) -> Option<Order> {

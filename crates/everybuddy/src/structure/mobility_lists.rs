@@ -178,7 +178,8 @@ impl<P: Platform> Structure<P> for MobilityLists<'_, P> {
         if order > self.max_order {
             return 0;
         }
-        self.lists.iter().map(|lists| lists.length(order)).sum()
+        let lengths = self.lists.iter().map(|lists| lists.peek_length(order));
+        lengths.fold(0, u32::wrapping_add)
     }
 
     fn page_blocks(&self) -> [PageBlocks; BlockType::ALL.len()] {

@@ -171,8 +171,15 @@ pub trait Structure<P: Platform>: Send + Sync {
     /// block.
     fn contains(&self, head: Frame, order: Order) -> bool;
 
-    /// Returns how many blocks of this order are in, none of them a part of a larger one. O(orders).
+    /// Returns how many blocks of this order are in, none of them a part of a larger one. O(orders). A hint without the
+    /// zone's lock.
     fn blocks(&self, order: Order) -> u32;
+
+    /// Returns the number of frames that are in. O(orders²) at worst. A hint without the zone's lock.
+    fn free_frames(&self) -> u64 {
+        let frames = |order| u64::from(self.blocks(order)) * u64::from(order.frames());
+        Order::up_to(self.max_order()).map(frames).sum()
+    }
 
     /// Returns the page blocks by the value of their type; none if they have no types. O(page blocks).
     fn page_blocks(&self) -> [PageBlocks; BlockType::ALL.len()] {

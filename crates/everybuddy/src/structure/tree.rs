@@ -396,7 +396,7 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
         if order > self.max_order {
             0
         } else {
-            self.level(order).length()
+            self.level(order).peek_length()
         }
     }
 

@@ -24,8 +24,13 @@ impl Everybuddy {
     /// [`System::room`] is the number for one map. From 128 MiB of memory for each CPU on, this one is at most 7 %
     /// more.
     pub const fn room_for(frames: u32, cpus: u16) -> usize {
+        Self::room_with_order(frames, cpus, Order::TEN)
+    }
+
+    /// Does the same for the option `order`, whose value is the largest block. O(1).
+    pub const fn room_with_order(frames: u32, cpus: u16, order: Order) -> usize {
         // The span begins at a multiple of the largest block.
-        let frames = frames.saturating_add(Order::TEN.frames() - 1);
+        let frames = frames.saturating_add(order.frames() - 1);
         let cpus = if cpus == 0 { 1 } else { cpus };
         let bytes = EverybuddyTrees::<'static, Native>::bytes_up_to(frames, cpus);
         bytes.saturating_add(LINE - 1)

@@ -46,6 +46,7 @@ impl<'r> Setup<'r> {
     ///
     /// With a reach, the memory map may be empty: all memory is added later, and what a system derives from the size of
     /// memory is derived from that of the reach.
+    #[must_use]
     pub const fn with_reach(self, reach: FrameRange) -> Self {
         Self {
             reach: Some(reach),
@@ -54,6 +55,7 @@ impl<'r> Setup<'r> {
     }
 
     /// Chooses the blocks into which memory is divided initially, for systems that divide it.
+    #[must_use]
     pub const fn with_presplit(self, presplit: &'r Presplit) -> Self {
         Self {
             presplit: Some(presplit),
@@ -63,6 +65,7 @@ impl<'r> Setup<'r> {
 
     /// Gives the lists of CPUs the batch and the watermarks of this zone, of which the managed memory is a part. By
     /// default they follow from the managed memory alone.
+    #[must_use]
     pub const fn with_zone(self, zone: LinuxZone) -> Self {
         Self {
             zone: Some(zone),
@@ -96,7 +99,7 @@ impl<'r> Setup<'r> {
     }
 
     /// Returns the span of the ranges and the reach.
-    pub(super) fn span(&self, max_order: Order) -> Result<Span, BuildError> {
+    pub(crate) fn span(&self, max_order: Order) -> Result<Span, BuildError> {
         Span::with_reach(self.ranges, self.reach, max_order)
     }
 }

@@ -544,6 +544,12 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
         }
     }
 
+    fn free_frames(&self) -> u64 {
+        let frames =
+            |order: Order| u64::from(self.all.blocks_of_all(order)) * u64::from(order.frames());
+        Order::up_to(self.all.max_order).map(frames).sum()
+    }
+
     fn inspect(&self, see: &mut dyn FnMut(Detail)) {
         for domain in 0..self.all.records.len() {
             let part = self.all.owner(domain);

@@ -24,6 +24,7 @@ macro_rules! any_zone {
             fn table(&self) -> FrameTable<'_, P>;
             fn max_order(&self) -> Order;
             fn services(&self) -> &'static [Service];
+            fn free_frames(&self) -> u64;
             fn inspect(&self, see: &mut dyn FnMut(Detail));
             $(fn $name(
                 &self,
@@ -44,6 +45,10 @@ macro_rules! any_zone {
 
             fn services(&self) -> &'static [Service] {
                 ZoneLayer::services(self)
+            }
+
+            fn free_frames(&self) -> u64 {
+                ZoneLayer::free_frames(self)
             }
 
             fn inspect(&self, see: &mut dyn FnMut(Detail)) {
@@ -74,6 +79,10 @@ macro_rules! any_zone {
 
             fn services(&self) -> &'static [Service] {
                 self.0.services()
+            }
+
+            fn free_frames(&self) -> u64 {
+                self.0.free_frames()
             }
 
             fn inspect(&self, see: &mut dyn FnMut(Detail)) {

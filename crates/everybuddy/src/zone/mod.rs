@@ -242,6 +242,10 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     /// Returns the number of free blocks by order; a zone layer without queues buffers nothing.
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot;
 
+    /// Returns the number of free frames, without a lock: a hint while other CPUs work. O(orders), and as often as the
+    /// layer has parts.
+    fn free_frames(&self) -> u64;
+
     /// Passes the parts of memory, and the lists of free blocks, to `see`, while no other CPU works. O(frames ×
     /// orders).
     fn inspect(&self, see: &mut dyn FnMut(Detail));

@@ -288,6 +288,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         }
     }
 
+    fn free_frames(&self) -> u64 {
+        self.structure.free_frames()
+    }
+
     fn inspect(&self, see: &mut dyn FnMut(Detail)) {
         self.structure.inspect(0, 0..self.table().frames(), see);
     }

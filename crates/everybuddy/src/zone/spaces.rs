@@ -554,6 +554,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         all
     }
 
+    fn free_frames(&self) -> u64 {
+        // A batch that moves is on its way to or from a list, which may count it, too.
+        let spaces = self.spaces.iter();
+        spaces.map(|space| u64::from(space.free.peek())).sum()
+    }
+
     fn inspect(&self, see: &mut dyn FnMut(Detail)) {
         for (part, space) in (0..).zip(self.spaces) {
             let frames = self.frames_of(part);

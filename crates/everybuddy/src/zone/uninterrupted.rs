@@ -58,6 +58,10 @@ impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
         self.0.services()
     }
 
+    fn free_frames(&self) -> u64 {
+        self.0.free_frames()
+    }
+
     fn inspect(&self, see: &mut dyn FnMut(Detail)) {
         self.0.inspect(see);
     }

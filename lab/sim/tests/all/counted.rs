@@ -1,37 +1,16 @@
 //! A frame by count is a frame: it makes the accesses of one by order, or two more, through every layer above a list.
+//! By bytes it makes those by order.
 //!
 //! # Invariants
 //! Accesses are those of the second of two equal calls. The first one fills the list.
 
-use core::alloc::Layout;
-use std::cell::RefCell;
-
 use everybuddy::systems::ROWS;
 use everybuddy::{CpuToken, Index, Nodes, Release, Request, Zone};
 use everybuddy_adapters::FRAME_BYTES;
-use everybuddy_adapters::ostd::{ByteFrames, Refused};
-use everybuddy_sim::{Machine, Sim, SimCpu};
+use everybuddy_adapters::runs;
+use everybuddy_sim::{Machine, SimCpu};
 
 use crate::common::{System, with_memory};
-
-/// A kernel that calls with bytes.
-struct Kernel<'a, 's> {
-    system: &'a System<'s>,
-    cpu: RefCell<&'a mut SimCpu>,
-}
-
-impl<'s> ByteFrames for Kernel<'_, 's> {
-    type Platform = Sim;
-    type System = System<'s>;
-
-    fn with_system<T>(&self, then: impl FnOnce(&System<'s>, &mut SimCpu) -> T) -> T {
-        then(self.system, &mut self.cpu.borrow_mut())
-    }
-
-    fn refused(&self, refused: Refused) {
-        panic!("{refused}");
-    }
-}
 
 /// Returns the accesses of a call that was made before.
 fn accesses(cpu: &mut SimCpu, call: &dyn Fn(&mut SimCpu)) -> u64 {
@@ -55,15 +34,12 @@ fn compare(name: &str, system: &System<'_>, cpu: &mut SimCpu) {
         pair(cpu, Request::frames(1), |frame| Release::frames(frame, 1));
     });
     let by_bytes = accesses(cpu, &|cpu| {
-        let cpu = RefCell::new(cpu);
-        let kernel = Kernel { system, cpu };
-        let layout = Layout::from_size_align(FRAME_BYTES as usize, 1).unwrap();
-        let address = kernel.allocate_bytes(layout).unwrap();
-        kernel.free_bytes(address, layout.size());
+        let address = runs::allocate(system, cpu, FRAME_BYTES, 1, None).unwrap();
+        runs::free(system, cpu, address, FRAME_BYTES).unwrap();
     });
     // It peeks at the head and at the kind first.
-    let expected = by_order + if name == "everybuddy" { 2 } else { 0 };
-    assert_eq!((by_count, by_bytes), (expected, expected), "{name}");
+    let more = if name == "everybuddy" { 2 } else { 0 };
+    assert_eq!((by_count, by_bytes), (by_order + more, by_order), "{name}");
 }
 
 #[test]
