@@ -247,7 +247,7 @@ fn histogram() -> Option<Snapshot> {
 }
 
 /// Boots a machine of 128 MiB, and uses it as a kernel does.
-pub fn main() {
+pub(crate) fn main() {
     assert_eq!((allocate(1, Class::Movable), free_frames()), (None, [0; 2]));
     let map = [
         Region::of_bytes(0x1000, 0x9_e000, true),
