@@ -183,6 +183,7 @@ fn trace(plan: &Plan, random: &mut Random) -> Trace {
                     )
                 })
                 .into(),
+            matters: "With Linux's lists, these calls take 0.25% of the time.".into(),
             limits: "Frames were never touched (`everybuddy simulate`).".into(),
         }),
         systems,
