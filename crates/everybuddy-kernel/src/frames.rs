@@ -235,7 +235,7 @@ extern "C" fn allocate<A: FrameAllocator<Machine>>(
     flags: u8,
 ) -> i64 {
     match order {
-        0 => allocate_with::<A, false>(frames, cpu, 0, flags, Hint::NONE),
+        0 => allocate_with::<A>(frames, cpu, 0, flags, Hint::NONE),
         _ => allocate_block::<A>(frames, cpu, order, flags),
     }
 }
@@ -247,7 +247,7 @@ extern "C" fn allocate_block<A: FrameAllocator<Machine>>(
     order: u8,
     flags: u8,
 ) -> i64 {
-    allocate_with::<A, true>(frames, cpu, order, flags, Hint::NONE)
+    allocate_with::<A>(frames, cpu, order, flags, Hint::NONE)
 }
 
 extern "C" fn allocate_for<A: FrameAllocator<Machine>>(
@@ -257,12 +257,11 @@ extern "C" fn allocate_for<A: FrameAllocator<Machine>>(
     flags: u8,
     hint: &Hint,
 ) -> i64 {
-    allocate_with::<A, false>(frames, cpu, order, flags, *hint)
+    allocate_with::<A>(frames, cpu, order, flags, *hint)
 }
 
-/// `BLOCK`: the request is for several frames.
 #[inline(always)]
-fn allocate_with<A: FrameAllocator<Machine>, const BLOCK: bool>(
+fn allocate_with<A: FrameAllocator<Machine>>(
     frames: &Frames,
     cpu: u16,
     order: u8,
@@ -278,11 +277,7 @@ fn allocate_with<A: FrameAllocator<Machine>, const BLOCK: bool>(
         return allocate_nested(frames, gate, CpuId(cpu), order, flags);
     };
     let request = Request::order(order).with_flags(flags).with_hint(hint);
-    let allocated = if BLOCK {
-        system_of::<A>(frames).allocate_several(&mut token, request)
-    } else {
-        system_of::<A>(frames).allocate(&mut token, request)
-    };
+    let allocated = system_of::<A>(frames).allocate(&mut token, request);
     gate.leave(token);
     match allocated {
         Ok(index) => frames.physical(index),
@@ -298,7 +293,7 @@ extern "C" fn free<A: FrameAllocator<Machine>, const PART: bool>(
     order: u8,
 ) -> i32 {
     match order {
-        0 => free_with::<A, PART, false>(frames, cpu, frame, 0),
+        0 => free_with::<A, PART>(frames, cpu, frame, 0),
         _ => free_block::<A, PART>(frames, cpu, frame, order),
     }
 }
@@ -310,11 +305,11 @@ extern "C" fn free_block<A: FrameAllocator<Machine>, const PART: bool>(
     frame: u64,
     order: u8,
 ) -> i32 {
-    free_with::<A, PART, true>(frames, cpu, frame, order)
+    free_with::<A, PART>(frames, cpu, frame, order)
 }
 
 #[inline(always)]
-fn free_with<A: FrameAllocator<Machine>, const PART: bool, const BLOCK: bool>(
+fn free_with<A: FrameAllocator<Machine>, const PART: bool>(
     frames: &Frames,
     cpu: u16,
     frame: u64,
@@ -329,11 +324,7 @@ fn free_with<A: FrameAllocator<Machine>, const PART: bool, const BLOCK: bool>(
     let freed = match gate.enter(CpuId(cpu)) {
         Some(mut token) => {
             let block = Release::block(Block::new(start, order));
-            let freed = if BLOCK {
-                system_of::<A>(frames).free_several(&mut token, block)
-            } else {
-                system_of::<A>(frames).free(&mut token, block)
-            };
+            let freed = system_of::<A>(frames).free(&mut token, block);
             gate.leave(token);
             freed
         }

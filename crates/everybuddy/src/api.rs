@@ -108,21 +108,6 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// `everybuddy`, if a CPU stopped while it freed a part of one.
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError>;
 
-    /// The same as [`allocate`](Self::allocate), for callers that have a function of their own for blocks of several
-    /// frames. A system may inline there what `allocate` calls, so that hits of single frames stay short.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn allocate_several(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
-        self.allocate(cpu, request)
-    }
-
-    /// The same as [`free`](Self::free), for the same callers.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn free_several(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        self.free(cpu, release)
-    }
-
     /// Frees frames like [`free`](Self::free), and promises that they contain only zeros. [`Nodes`](crate::Nodes)
     /// stores this promise for whole blocks of the order that [`Zone::with_zeroed`](crate::Zone::with_zeroed) names.
     /// Other systems ignore it.

@@ -109,13 +109,16 @@ pub(crate) fn smallest_block(free: u64, order: Order) -> Option<(Order, u32)> {
     (blocks != 0).then_some((Order::saturating(WORD.trailing_zeros()), 0))
 }
 
-/// Returns the first bit of each block of 16 set bits.
-#[inline]
-pub(crate) const fn blocks_of_16(free: u64) -> u64 {
-    let pairs = free & (free >> 1);
-    let fours = pairs & (pairs >> 2);
-    let eights = fours & (fours >> 4);
-    eights & (eights >> 8) & STARTS[4]
+/// Returns the first bit of each block of set bits of an order, at most 6.
+#[inline(always)]
+pub(crate) const fn blocks(free: u64, order: Order) -> u64 {
+    let index = if order.index() < 7 { order.index() } else { 6 };
+    let (mut blocks, mut below) = (free, 0);
+    while below < index {
+        blocks &= blocks >> (1 << below);
+        below += 1;
+    }
+    blocks & STARTS[index]
 }
 
 /// Splits a run of frames at the borders of words: each part is a word, and the bits of the run in it.

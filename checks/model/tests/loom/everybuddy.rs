@@ -156,6 +156,44 @@ fn a_cpu_asks_for_the_tree_of_one_that_hits_relaxed() {
     exhaust(Shared, "everybuddy", 2, 2, bound(&[2, 3]), model);
 }
 
+/// The list of CPU 0 has a block when CPU 1 needs one. Of the two blocks, neither CPU wants more than one.
+#[test]
+fn a_cpu_asks_for_a_block_of_a_list() {
+    run(4, 2, bound(&[2, 3]), |machine| {
+        let held = machine.on(0, |w| {
+            let [first, second] = [(); 2].map(|()| w.allocate(1));
+            w.free(first);
+            second
+        });
+        machine.park_after(&[
+            &|w| {
+                w.free(held);
+                w.churn(1);
+            },
+            &|w| w.churn(1),
+        ]);
+    });
+}
+
+/// A block of CPU 0's tree enters the list of CPU 1, while CPU 0 wants all memory.
+#[test]
+fn a_block_of_another_cpus_tree_leaves_a_list() {
+    run(4, 2, bound(&[2, 3]), |machine| {
+        let [first, second] = machine.on(0, |w| [(); 2].map(|()| w.allocate(1)));
+        machine.on(0, |w| w.hand(first, 1));
+        machine.park_after(&[
+            &|w| {
+                w.free(second);
+                w.try_churn(2);
+            },
+            &|w| {
+                w.free(first);
+                w.churn(1);
+            },
+        ]);
+    });
+}
+
 #[test]
 fn a_free_meets_a_tree_whose_owner_changes() {
     run(2, 3, bound(&[1, 2]), |machine| {

@@ -43,7 +43,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 _ => {
                     let mut count = 0;
                     for place in rest.iter_mut() {
-                        let Some(start) = local.hit_words(&self.shared, order, wanted.kind) else {
+                        let Some(start) = local.take_current(&self.shared, wanted) else {
                             break;
                         };
                         *place = Index(start);
@@ -57,7 +57,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
             let Some(place) = out.get_mut(given) else {
                 break;
             };
-            // The current tree has no more. This request may change the current tree.
+            // The current tree has no more.
+            if let Some(start) = local.hit(&self.shared, order, wanted.kind) {
+                *place = Index(start);
+                given += 1;
+                continue;
+            }
+            // This request may change the current tree.
             match self.allocate_slow(cpu, local, wanted, flags) {
                 Ok(start) => {
                     self.note(start, wanted.frames);
@@ -120,7 +126,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return 0;
         };
         let is_alone = |other: &Release| bit_of(other).is_none_or(|(index, _)| index != word);
-        let has_head = |start: Index| self.shared.heads.take(start.0, Order::ZERO);
+        let has_head = |start: Index| self.shared.heads.take(start.0, Order::ZERO).is_some();
         // A single frame may enter the list.
         if others.first().is_none_or(is_alone) || !has_head(release.start) {
             return 0;

@@ -53,19 +53,27 @@ impl<P: Platform> OwnedTrees<'_, P> {
 
     #[inline(never)]
     fn take_smallest(&self, cpu: &mut P::Cpu, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
-        if wanted.frames == 1
-            && let Some(frame) = local.pop(&self.shared, wanted.kind)
-        {
-            return Some(frame);
-        }
-        if wanted.frames > 1 {
-            // The planes call listed frames allocated, although they may be a part of a small block.
-            local.announce_all(&self.shared);
-        }
         if !wanted.is_part_of_word() {
             return None;
         }
-        let Best { tree, is_own, .. } = self.smallest_of_some(local, wanted)?;
+        let found = local.pop(&self.shared, wanted.order, wanted.kind);
+        if found.is_some() {
+            return found;
+        }
+        let found = self.smallest_of_some(local, wanted);
+        let is_exact = |best: &Best| best.size == wanted.order;
+        let found = match found {
+            // The planes call listed blocks allocated, although they may be parts of a small block.
+            found if wanted.frames > 1 && !found.as_ref().is_some_and(is_exact) => {
+                if local.announce_all(&self.shared) {
+                    self.smallest_of_some(local, wanted)
+                } else {
+                    found
+                }
+            }
+            found => found,
+        };
+        let Best { tree, is_own, .. } = found?;
         let trees = &self.shared.trees;
         let header = trees.header(tree)?;
         if !is_own {

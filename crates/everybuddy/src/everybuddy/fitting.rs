@@ -13,7 +13,7 @@
 //! # Invariants
 //! What is known here is an estimate: it decides which block is taken, but not whether a request is refused.
 
-use crate::bit_runs::{WORD, blocks_of_16, first, smallest_block};
+use crate::bit_runs::{WORD, blocks, first, smallest_block};
 use crate::frame::Order;
 use crate::platform::{Platform, SharedCell};
 
@@ -162,7 +162,7 @@ impl<P: Platform> Fitting<P> {
 /// Returns the room of a word with these free frames.
 fn room_of_word(free: u64) -> u32 {
     // Without an instruction that counts bits, a count costs as much as the search for blocks.
-    let blocks = match blocks_of_16(free) {
+    let blocks = match blocks(free, Order::saturating(4)) {
         0 => 0,
         blocks => blocks.count_ones(),
     };

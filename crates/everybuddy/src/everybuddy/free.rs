@@ -1,7 +1,7 @@
-//! Frees that enter no list.
+//! Frees: into a list, or elsewhere.
 //!
-//! A block or a run of an own tree is freed by plain writes: by one change of its word, or of the tree's header if it
-//! consists of whole words. A tree that such frees empty is released.
+//! A run of an own tree, or a block that enters no list, is freed by plain writes: by one change of its word, or of the
+//! tree's header if it consists of whole words. A tree that such frees empty is released.
 //!
 //! # Invariants
 //! 1. Each free of this CPU that makes a word of an own tree whole is noted: the tree may have large blocks then.
@@ -18,7 +18,8 @@ use crate::request::Size;
 
 use super::OwnedTrees;
 use super::foreign::Shared;
-use super::local::Local;
+use super::heads::kind_of;
+use super::local::{List, Local};
 use super::tree::Part;
 use super::wanted::is_large;
 use super::word::{Header, Kind};
@@ -82,20 +83,6 @@ impl<P: Platform> Local<'_, P> {
         }
     }
 
-    /// The hit of a free of a block of less than a word that starts at a multiple of its size, if the CPU owns the
-    /// tree.
-    #[inline(always)]
-    pub(crate) fn free_block(&self, shared: &Shared<'_, P>, start: u32, order: Order) -> bool {
-        let frames = order.frames();
-        shared.trees.part(start).is_some_and(|part| {
-            let part = Part {
-                frames: block(order) << (start % WORD),
-                ..part
-            };
-            self.give(shared, &part, start, frames)
-        })
-    }
-
     /// The hit of a free of whole words of one tree, if the CPU owns the tree. The heads say already that the words
     /// are allocated.
     #[inline(always)]
@@ -126,12 +113,14 @@ impl<P: Platform> Local<'_, P> {
     /// noted: they are parts of large blocks already.
     #[inline(always)]
     pub(crate) fn pass_over(&self, kind: Kind, start: u32, frames: u32) {
-        let place = self.place(kind);
-        if start < place.point.get() {
-            let passed = place.passed.get() + frames;
-            place.passed.set(passed);
-            if passed as usize >= place.list.len() {
-                place.start_over();
+        let Some(list) = self.list(Order::ZERO, kind) else {
+            return;
+        };
+        if start < list.point.get() {
+            let passed = self.place(kind).passed.get() + frames;
+            self.place(kind).passed.set(passed);
+            if passed >= list.end - list.bottom {
+                self.start_over(list, kind);
             }
         }
     }
@@ -151,79 +140,160 @@ impl<P: Platform> Local<'_, P> {
 }
 
 impl<P: Platform> OwnedTrees<'_, P> {
-    /// Frees what is not a single frame. The request is passed in pieces, so that a hit does not write it to
-    /// memory for a call that it does not make.
+    /// Frees what is not a block of the kind that was freed last.
+    #[cold]
     #[inline(never)]
-    pub(super) fn free_further(
+    pub(super) fn free_other(
         &self,
         cpu: &mut P::Cpu,
         start: Index,
         size: Size,
     ) -> Result<(), FreeError> {
-        match size {
-            Size::Order(order) if is_large(order) => self.free_apart::<true>(cpu, start, order),
-            Size::Order(order) => self.free_apart::<false>(cpu, start, order),
-            Size::Frames(_) => self.free_part(cpu, start, size),
-        }
-    }
-
-    /// Frees a block. Large and small blocks have different functions, so that a hit saves few registers.
-    #[inline(never)]
-    fn free_apart<const LARGE: bool>(
-        &self,
-        cpu: &mut P::Cpu,
-        start: Index,
-        order: Order,
-    ) -> Result<(), FreeError> {
-        self.free_order::<LARGE>(cpu, start, order)
-    }
-
-    /// Frees a block of several frames. `LARGE`: it consists of whole words.
-    #[inline(always)]
-    pub(super) fn free_order<const LARGE: bool>(
-        &self,
-        cpu: &mut P::Cpu,
-        start: Index,
-        order: Order,
-    ) -> Result<(), FreeError> {
-        // A word lies in one tree.
-        let is_of_tree = !LARGE || order <= self.largest_hit;
         let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };
-        if !self.shared.heads.take(start.0, order) {
-            return self.free_left(cpu, local, start, order);
+        let heads = &self.shared.heads;
+        let order = match size {
+            Size::Order(order) => order,
+            // If it is a part of a block, another CPU may divide that block meanwhile.
+            Size::Frames(Frames(1)) if heads.is_frame(start.0) => Order::ZERO,
+            Size::Frames(_) => return self.free_part(cpu, local, start, size),
+        };
+        let Some(kind) = heads.take(start.0, order) else {
+            return self.free_part(cpu, local, start, Size::Order(order));
+        };
+        local.last.set(kind as u8);
+        match local.list(order, kind) {
+            Some(list) => self.free_of_list(cpu, local, list, (start.0, order)),
+            None => self.free_unlisted(cpu, local, start.0, order),
         }
-        if is_of_tree {
-            let words = order.frames() / WORD;
-            let is_freed = if LARGE {
-                local.free_words(&self.shared, start.0, words)
-            } else {
-                local.free_block(&self.shared, start.0, order)
-            };
-            if is_freed {
+    }
+
+    /// Frees a block that was checked by its head: into the list, if it lies at or below the first-fit point and the
+    /// list has room, or elsewhere. The calls are the last thing that it does, so that a hit saves no registers.
+    #[inline(always)]
+    pub(super) fn free_of_list(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        list: &List<P>,
+        (start, order): (u32, Order),
+    ) -> Result<(), FreeError> {
+        if start > list.point.get() {
+            return self.free_unlisted(cpu, local, start, order);
+        }
+        if local.push(list, start) {
+            return Ok(());
+        }
+        self.free_beside(cpu, local, start, order)
+    }
+
+    /// Frees a block of the last kind that the list has no room for, or while the CPU may keep nothing.
+    #[cold]
+    #[inline(never)]
+    fn free_beside(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: u32,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        let head = local.last_head(order);
+        let list = local.lists.get(usize::from(head));
+        if let Some(list) = list.filter(|list| list.is_full()) {
+            local.start_over(list, kind_of(head));
+        }
+        self.free_unlisted(cpu, local, start, order)
+    }
+
+    /// Frees a block of the last kind that does not enter its list by address, after it was checked by its head.
+    #[inline(never)]
+    fn free_unlisted(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: u32,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        if local.fitting.is_on() {
+            return self.free_in_shortage(cpu, local, start, order);
+        }
+        self.free_into_tree(cpu, local, start, order)
+    }
+
+    /// Frees a block in a shortage: a small one into its list, unless its buddy is free. Then both become one block.
+    #[inline(never)]
+    fn free_in_shortage(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: u32,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        if !is_large(order)
+            && let Some(part) = self.shared.trees.part(start ^ order.frames())
+            && let Some(list) = local.lists.get(usize::from(local.last_head(order)))
+        {
+            let buddy = part.frames.wrapping_mul(block(order));
+            if part.word.free_hint() & buddy != buddy && local.push(list, start) {
                 return Ok(());
             }
         }
-        self.free_checked(cpu, local, start.0, order.frames())
+        self.free_into_tree(cpu, local, start, order)
     }
 
-    /// Frees frames by count: a frame that was allocated as such, or any part of allocations.
+    /// Frees a block into its tree.
+    #[inline(always)]
+    fn free_into_tree(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: u32,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        let is_freed = if is_large(order) {
+            let words = order.frames() / WORD;
+            order <= self.largest_hit && local.free_words(&self.shared, start, words)
+        } else {
+            self.shared.trees.part(start).is_some_and(|part| {
+                // The bits from the first frame on, below the one after the last frame.
+                let frames = (part.frames << order.frames()).wrapping_sub(part.frames);
+                let part = Part { frames, ..part };
+                local.give(&self.shared, &part, start, order.frames())
+            })
+        };
+        if is_freed {
+            return Ok(());
+        }
+        self.free_elsewhere(cpu, local, start, order)
+    }
+
+    /// Frees a block that is not of a tree that the CPU owns, or while the CPU may keep nothing.
+    #[inline(never)]
+    fn free_elsewhere(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: u32,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        if order == Order::ZERO && local.return_further(&self.shared, start) {
+            P::probe(cpu).record(Event::Bypass(Order::ZERO));
+            return Ok(());
+        }
+        self.free_checked(cpu, local, start, order.frames())
+    }
+
+    /// Frees frames by count, or a block that was not allocated as such: an earlier free left it of an allocation, or
+    /// it is misuse.
     #[inline(never)]
     pub(super) fn free_part(
         &self,
         cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
         start: Index,
         size: Size,
     ) -> Result<(), FreeError> {
-        let Some(local) = self.local(cpu.id()) else {
-            return Err(FreeError::NoSuchCpu);
-        };
-        let is_single = |head: &P::Cell<u8>| local.place_of_head(head.peek()).is_some();
-        // A peek: if it is a part of a block, another CPU may divide that block meanwhile.
-        if size == Size::Frames(Frames(1)) && self.shared.heads.of(start.0).is_some_and(is_single) {
-            return self.free_frame(cpu, local, start);
-        }
         let (start, frames) = self.checked(start, size, false)?;
         if local.free_run(&self.shared, start, frames) {
             return Ok(());
@@ -258,61 +328,6 @@ impl<P: Platform> OwnedTrees<'_, P> {
         freed
     }
 
-    /// Frees a frame: into the list, whatever its tree, or elsewhere.
-    #[inline(always)]
-    pub(super) fn free_frame(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'_, P>,
-        start: Index,
-    ) -> Result<(), FreeError> {
-        let frame = start.0;
-        let Some(head) = self.shared.heads.of(frame) else {
-            return Err(FreeError::Foreign);
-        };
-        let Some(place) = local.place_of_head(head.get()) else {
-            return self.free_left(cpu, local, start, Order::ZERO);
-        };
-        head.set(0);
-        if local.enter(place, frame) {
-            return Ok(());
-        }
-        self.free_unlisted(cpu, local, frame)
-    }
-
-    /// Frees a frame that enters no list, after it was checked by its head.
-    #[inline(never)]
-    fn free_unlisted(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'_, P>,
-        frame: u32,
-    ) -> Result<(), FreeError> {
-        let part = self.shared.trees.part(frame);
-        if part.is_some_and(|part| local.give(&self.shared, &part, frame, 1)) {
-            return Ok(());
-        }
-        if local.return_further(&self.shared, frame) {
-            P::probe(cpu).record(Event::Bypass(Order::ZERO));
-            return Ok(());
-        }
-        self.free_checked(cpu, local, frame, 1)
-    }
-
-    /// Frees a block that was not allocated as such: an earlier free left it of an allocation, or it is misuse.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn free_left(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'_, P>,
-        start: Index,
-        order: Order,
-    ) -> Result<(), FreeError> {
-        let (start, frames) = self.checked(start, Size::Order(order), false)?;
-        self.free_checked(cpu, local, start, frames)
-    }
-
     /// Checks a free. Returns the first frame and the number of frames. They have no heads afterwards. The free of a
     /// part waits for CPUs that divide pieces, but not without a bound; a nested one does not wait.
     pub(super) fn checked(
@@ -323,7 +338,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<(u32, u32), FreeError> {
         let heads = &self.shared.heads;
         let (first, frames) = match size {
-            Size::Order(order) if heads.take(start.0, order) => {
+            Size::Order(order) if heads.take(start.0, order).is_some() => {
                 return Ok((start.0, order.frames()));
             }
             Size::Order(order) if heads.is_left(start.0, order) => (start.0, order.frames()),

@@ -32,6 +32,15 @@ const LONG_LIST: u32 = 16_384;
 const LISTED_SHARE: u32 = 32;
 /// The CPUs among which that share is divided, at least.
 const LEAST_SHARERS: u32 = 8;
+/// The orders of the blocks that have lists: 0 to 9.
+const LISTED_ORDERS: usize = 10;
+/// The lists of a CPU, by the head of their blocks. The first two are of no block.
+pub(super) const HEADS_WITH_LIST: usize = (LISTED_ORDERS + 1) * Kind::COUNT;
+/// The most blocks of several frames in a list: those that a program frees and allocates again.
+const LISTED_BLOCKS: u32 = 16;
+/// A list of blocks of several frames has at most one frame in this number of a CPU's share of memory, or one block of
+/// two frames.
+const BLOCKS_SHARE: u32 = 512;
 /// The most words with both holes and reserved frames.
 pub(super) const MAX_MIXED: u32 = 256;
 
@@ -97,7 +106,7 @@ impl Dimensions {
         clamp(share, Kind::COUNT as u32, MAX_OWNED) as usize
     }
 
-    /// Returns the number of entries of a CPU's lists.
+    /// Returns the most single frames in a CPU's lists.
     pub(super) const fn list(&self) -> usize {
         let sharers = clamp(self.cpus as u32, LEAST_SHARERS, u32::MAX);
         let share = clamp(
@@ -106,6 +115,29 @@ impl Dimensions {
             LONG_LIST,
         );
         clamp(self.frames / 4, 4, share) as usize
+    }
+
+    /// Returns the most blocks in the list of a head.
+    pub(super) const fn listed(&self, head: usize) -> u32 {
+        match (head / Kind::COUNT).checked_sub(1) {
+            None => 0,
+            Some(0) => self.list() as u32 / Kind::COUNT as u32,
+            Some(order) => {
+                let share = self.frames / self.cpus as u32 / BLOCKS_SHARE;
+                clamp(clamp(share, 2, u32::MAX) >> order, 0, LISTED_BLOCKS)
+            }
+        }
+    }
+
+    /// Returns the number of entries of all lists with a lower head than this one. Each list has one that names no
+    /// block, and then those of its blocks.
+    pub(super) const fn entries_below(&self, head: usize) -> usize {
+        let (mut entries, mut below) = (0, 0);
+        while below < head {
+            entries += 1 + self.listed(below) as usize;
+            below += 1;
+        }
+        entries
     }
 
     pub(super) const fn mixed(&self) -> usize {

@@ -70,16 +70,22 @@ impl<'m, P: Platform> Heads<'m, P> {
         }
     }
 
-    /// Removes a piece, if it starts there and has this order.
+    /// Removes a piece, if it starts there and has this order. Returns its kind.
     #[inline(always)]
-    pub(super) fn take(&self, start: u32, order: Order) -> bool {
-        match self.of(start) {
-            Some(byte) if byte.get() & !1 == head(order, Kind::Staying) => {
-                byte.set(0);
-                true
-            }
-            _ => false,
-        }
+    pub(super) fn take(&self, start: u32, order: Order) -> Option<Kind> {
+        let byte = self.of(start)?;
+        let kind = kind_of(byte.get());
+        let is_piece = byte.get() == head(order, kind);
+        is_piece.then(|| {
+            byte.set(0);
+            kind
+        })
+    }
+
+    /// Returns `true` if a frame was allocated as such. A hint, except for its holder.
+    pub(super) fn is_frame(&self, frame: u32) -> bool {
+        let byte = self.of(frame).map(SharedCell::peek);
+        byte.is_some_and(|byte| byte & !1 == head(Order::ZERO, Kind::Staying))
     }
 
     /// Returns `true` if a free left this piece of a larger one.
@@ -145,9 +151,7 @@ impl<'m, P: Platform> Heads<'m, P> {
     pub(super) fn piece(&self, start: u32) -> Option<(Order, Kind)> {
         let byte = self.of(start)?.peek();
         let order = order_of(byte)?;
-        let [staying, movable] = Kind::ALL;
-        let kind = if byte & 1 == 0 { staying } else { movable };
-        Some((order, kind))
+        Some((order, kind_of(byte)))
     }
 
     /// Returns all pieces.
@@ -179,8 +183,15 @@ pub(super) fn head(order: Order, kind: Kind) -> u8 {
     (order.index() as u8 + 1) << 1 | kind as u8
 }
 
+/// Returns the kind of a piece, by the byte of its first frame.
+#[inline(always)]
+pub(super) fn kind_of(byte: u8) -> Kind {
+    let [staying, movable] = Kind::ALL;
+    if byte & 1 == 0 { staying } else { movable }
+}
+
 /// Returns the order of a piece, by the byte of its first frame; `None` for the byte of another frame.
-fn order_of(byte: u8) -> Option<Order> {
+pub(super) fn order_of(byte: u8) -> Option<Order> {
     let above = u32::from((byte & !DIVIDED) >> 1);
     above.checked_sub(1).map(Order::saturating)
 }

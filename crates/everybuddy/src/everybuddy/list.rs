@@ -1,11 +1,13 @@
-//! The frames that a CPU freed last, which its requests take first.
+//! The blocks that a CPU freed last, which its requests take first.
 //!
-//! A CPU has a list for each kind of frame, in which the frame that was freed last comes first.
+//! A CPU has a list for each order and kind of block, in which the block that was freed last comes first. The head of a
+//! block names its list.
 //!
 //! # Invariants
-//! 1. A frame enters the list only if it lies at or below the CPU's first-fit point. A search by address would soon
-//!    find each such frame, too. So the list does not keep high addresses in use.
-//! 2. Frames of all trees enter a list. A listed frame is allocated in the planes, and its head is zero.
+//! 1. A block enters the list only if it lies at or below the list's first-fit point. A search by address would soon
+//!    find each such block, too. So the list does not keep high addresses in use. In a shortage, when address does not
+//!    decide, a block enters its list wherever it lies, unless its buddy is free: the two become a larger block.
+//! 2. Blocks of all trees enter a list. A listed block is allocated in the planes, and its head is zero.
 //! 3. A frame of the current tree may enter the list before it was ever allocated: the CPU owns the tree, so no other
 //!    CPU can have the frame without asking, be it listed or not.
 //! 4. The frames that the CPU returned to the word `pending` of another CPU's tree are *kept*: they are returned in the
@@ -18,119 +20,152 @@ use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
-use super::heads::head;
-use super::local::{KindPlace, Local, NO_WORD};
+use super::heads::{head, order_of};
+use super::local::{KindPlace, List, Local, NO_WORD};
 use super::tree::Part;
 use super::wanted::CLOSED_ID;
 use super::word::Kind;
 
 impl<'m, P: Platform> Local<'m, P> {
-    /// The hit of a request: takes the frame that was freed last.
+    /// The hit of a request: takes the block of this order and kind that was freed last.
     #[inline(always)]
-    pub(crate) fn hit(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
-        let place = self.place(kind);
-        let left = place.length.get().wrapping_sub(1);
-        let frame = place.list.get(left as usize)?.get();
-        if self.is_closed() {
+    pub(crate) fn hit(&self, shared: &Shared<'_, P>, order: Order, kind: Kind) -> Option<u32> {
+        let list = self.list(order, kind)?;
+        let top = list.top.get();
+        let start = self.entries.get(top as usize)?.get();
+        // If the list is empty, its entry names no frame.
+        let byte = shared.heads.of(start)?;
+        // Two CPUs that freed the block simultaneously may both have listed it.
+        if self.is_closed() || byte.get() != 0 {
             return None;
         }
-        place.length.set(left);
-        let byte = shared.heads.of(frame)?;
-        // Two CPUs that freed the frame simultaneously may both have listed it.
-        if byte.get() != 0 {
-            return None;
-        }
-        byte.set(head(Order::ZERO, kind));
-        Some(frame)
+        list.top.set(top.wrapping_sub(1));
+        byte.set(head(order, kind));
+        Some(start)
     }
 
-    /// Moves the free frames of a word of the current tree into the list, lowest frame last, by one change of the word.
-    /// Returns `false` if there are none.
+    /// Returns the head that a block has that is of the kind that was freed last.
     #[inline(always)]
-    pub(crate) fn refill(&self, shared: &Shared<'_, P>, kind: Kind) -> bool {
-        let place = self.place(kind);
+    pub(super) fn last_head(&self, order: Order) -> u8 {
+        head(order, Kind::Staying) | self.last.get() & 1
+    }
+
+    /// The check of a free: removes the head of a block of this order and of the kind that was freed last, and returns
+    /// its list. `None` if it is another one.
+    ///
+    /// Most frees are of the same kind as the one before. So a processor need not wait for the kind, which it reads in
+    /// the head, before it reads the list.
+    #[inline(always)]
+    pub(crate) fn take_head(
+        &self,
+        shared: &Shared<'_, P>,
+        start: u32,
+        order: Order,
+    ) -> Option<&'m List<P>> {
+        let last = self.last_head(order);
+        let list = self.lists.get(usize::from(last))?;
+        let byte = shared.heads.of(start)?;
+        if byte.get() != last {
+            return None;
+        }
+        byte.set(0);
+        Some(list)
+    }
+
+    /// Moves the free blocks of a word of the current tree into the list, lowest one last, by one change of the word.
+    pub(crate) fn refill(&self, shared: &Shared<'_, P>, order: Order, kind: Kind) {
         // A list serves requests of its kind only.
-        let Some((tree, header)) = self.current(shared, &place.current, kind) else {
-            return false;
+        let (Some(list), Some((tree, header))) = (
+            self.list(order, kind),
+            self.current(shared, self.place(kind).tree_for(order), kind),
+        ) else {
+            return;
         };
-        let length = place.length.get();
-        let room = place.list.get(length as usize..).unwrap_or_default();
-        let taken = shared.trees.take_of_first(tree, header, true, room.len());
-        let Some((start, mut frames)) = taken else {
-            return false;
+        let (top, end) = (list.top.get() as usize, list.end as usize);
+        let room = self.entries.get(top + 1..=end).unwrap_or_default();
+        let taken = shared
+            .trees
+            .take_of_first(tree, header, true, (order, room.len()));
+        let Some((start, mut blocks)) = taken else {
+            return;
         };
-        let count = frames.count_ones();
+        let count = blocks.count_ones();
         let entries = room.get(..count as usize).unwrap_or_default();
         for entry in entries.iter().rev() {
-            entry.set(start + frames.trailing_zeros());
-            frames &= frames.wrapping_sub(1);
+            entry.set(start + blocks.trailing_zeros());
+            blocks &= blocks.wrapping_sub(1);
         }
         if self.keeps.load(Ordering::Relaxed) == 0 {
             self.keeps.store(1, Ordering::Relaxed);
         }
         if let Some(highest) = entries.first() {
-            place.point.set(highest.get());
+            list.point.set(highest.get());
         }
-        place.length.set(length + count);
-        count != 0
+        list.top.set(top as u32 + count);
     }
 
-    /// Takes a frame of the list, and drops entries that are no longer free. If the lists are empty, announces the
-    /// frames that the CPU keeps.
-    pub(crate) fn pop(&self, shared: &Shared<'_, P>, kind: Kind) -> Option<u32> {
-        while self.place(kind).length.get() > 0 && !self.is_closed() {
-            let frame = self.hit(shared, kind);
-            if frame.is_some() {
-                return frame;
+    /// Takes a block of the list, and drops entries that are no longer free. If a request for a frame finds all lists
+    /// empty, announces the frames that the CPU keeps.
+    pub(crate) fn pop(&self, shared: &Shared<'_, P>, order: Order, kind: Kind) -> Option<u32> {
+        let list = self.list(order, kind)?;
+        while !list.is_empty() && !self.is_closed() {
+            let start = self.hit(shared, order, kind);
+            if start.is_some() {
+                return start;
             }
+            list.top.set(list.top.get() - 1);
         }
-        if self.places.iter().all(|place| place.length.get() == 0) {
+        if order == Order::ZERO && self.may_keep() && self.lists.iter().all(List::is_empty) {
             self.announce_pending(shared);
             self.keeps_nothing();
         }
         None
     }
 
-    /// Puts a frame that the planes call allocated into a list, if it lies at or below the first-fit point and the list
-    /// has room. Returns `false` if it does not. The first-fit point is in memory.
+    /// Puts a block that the planes call allocated into a list, wherever it lies. Returns `false` if the list has no
+    /// room, or if the CPU may not keep it.
     #[inline(always)]
-    pub(super) fn enter(&self, place: &KindPlace<'m, P>, frame: u32) -> bool {
+    pub(super) fn push(&self, list: &List<P>, start: u32) -> bool {
         // Relaxed: a hint, as in `owns`.
-        if frame > place.point.get() || self.free_identity.load(Ordering::Relaxed) == CLOSED_ID {
+        if self.free_identity.load(Ordering::Relaxed) == CLOSED_ID {
             return false;
         }
-        let length = place.length.get();
-        let Some(entry) = place.list.get(length as usize) else {
-            place.start_over();
+        let top = list.top.get();
+        if top >= list.end {
+            return false;
+        }
+        let Some(entry) = self.entries.get(top as usize + 1) else {
             return false;
         };
         if self.keeps.load(Ordering::Relaxed) == 0 {
             self.keeps.store(1, Ordering::Relaxed);
         }
-        entry.set(frame);
-        place.length.set(length + 1);
+        entry.set(start);
+        list.top.set(top + 1);
         true
     }
 
-    /// Moves a frame of the list to its tree. Returns `false` if the planes or the head do not say that it is listed:
+    /// Moves a block of a list to its tree. Returns `false` if the planes or the head do not say that it is listed:
     /// then two CPUs freed it simultaneously.
-    fn unlist(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
-        let Some(part) = shared.trees.part(frame) else {
+    fn unlist(&self, shared: &Shared<'_, P>, start: u32, order: Order) -> bool {
+        let (tree, frames) = (shared.trees.tree_of(start), order.frames());
+        let Some(header) = shared.trees.header(tree) else {
             return false;
         };
-        if shared.heads.of(frame).is_none_or(|byte| byte.get() != 0) {
+        if shared.heads.of(start).is_none_or(|byte| byte.get() != 0) {
             return false;
         }
         // Relaxed: only this CPU makes itself an owner.
-        if part.header.owner.load(Ordering::Relaxed) == self.id {
-            return part.header.give(part.mask, part.word, part.frames);
+        if header.owner.load(Ordering::Relaxed) == self.id {
+            return shared.trees.give(header, start, frames);
         }
-        if shared.claim(part.header, self.id) {
-            let is_freed = part.header.give(part.mask, part.word, part.frames);
-            shared.release(shared.trees.tree_of(frame), part.header);
+        if shared.claim(header, self.id) {
+            let is_freed = shared.trees.give(header, start, frames);
+            shared.release(tree, header);
             return is_freed;
         }
-        part.is_allocated() && part.word.post(part.frames) && self.announce(shared, &part)
+        let mut parts = shared.trees.parts(start, frames);
+        parts.all(|part| part.is_allocated()) && shared.post(start, frames)
     }
 
     /// Tells the owner of a frame's tree that the frame is returned. Does nothing and returns `false` unless it is.
@@ -148,15 +183,18 @@ impl<'m, P: Platform> Local<'m, P> {
     pub(crate) fn announce_all(&self, shared: &Shared<'_, P>) -> bool {
         let mut any = false;
         let is_kept = self.may_keep();
-        for place in &self.places {
-            let length = place.length.get();
-            place.length.set(0);
+        for (list, order) in self.lists.iter().zip(listed_orders()) {
+            let blocks = self.blocks_of(list);
+            list.top.set(list.bottom);
             if !is_kept {
                 continue;
             }
-            for entry in place.list.iter().take(length as usize) {
-                any |= self.unlist(shared, entry.get());
+            for entry in blocks {
+                any |= self.unlist(shared, entry.get(), order);
             }
+        }
+        if any {
+            self.places.iter().for_each(KindPlace::has_more);
         }
         any |= self.announce_pending(shared);
         self.keeps_nothing();
@@ -189,9 +227,12 @@ impl<'m, P: Platform> Local<'m, P> {
         if self.pending.get() != index || self.free_identity.load(Ordering::Relaxed) == CLOSED_ID {
             return false;
         }
-        let is_above = |place: &KindPlace<'m, P>| frame > place.point.get();
+        let is_above = |kind| {
+            let list = self.list(Order::ZERO, kind);
+            list.is_some_and(|list| frame > list.point.get())
+        };
         match shared.trees.words.get(index as usize) {
-            Some(word) if self.places.iter().all(is_above) => {
+            Some(word) if Kind::ALL.into_iter().all(is_above) => {
                 word.post_further(1 << (frame % WORD))
             }
             _ => false,
@@ -225,19 +266,32 @@ impl<'m, P: Platform> Local<'m, P> {
         self.keeps.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the number of entries of the lists. A hint, unless the CPU is at rest. O(1).
-    pub(crate) fn listed(&self) -> u64 {
-        let length =
-            |place: &KindPlace<'m, P>| (place.length.peek() as usize).min(place.list.len());
-        self.places.iter().map(length).sum::<usize>() as u64
+    /// Returns the entries of the blocks of a list. A hint, unless the CPU is at rest.
+    fn blocks_of(&self, list: &List<P>) -> &'m [P::Cell<u32>] {
+        let top = list.top.peek().min(list.end) as usize;
+        let blocks = self.entries.get(list.bottom as usize + 1..=top);
+        blocks.unwrap_or_default()
     }
 
-    /// Returns the entries of the lists. A hint, unless the CPU is at rest.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = u32> {
-        let entries = |place: &KindPlace<'m, P>| {
-            let entries = place.list.iter().take(place.length.peek() as usize);
-            entries.map(P::Cell::peek)
-        };
-        self.places.iter().flat_map(entries)
+    /// Returns the blocks of the lists: their first frames and their orders. A hint, unless the CPU is at rest.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = (u32, Order)> {
+        let lists = self.lists.iter().zip(listed_orders());
+        lists.flat_map(|(list, order)| {
+            let blocks = self.blocks_of(list).iter();
+            blocks.map(move |start| (start.peek(), order))
+        })
     }
+
+    /// Returns the number of frames in the lists. A hint, unless the CPU is at rest.
+    pub(crate) fn listed_frames(&self) -> u64 {
+        let lists = self.lists.iter().zip(listed_orders());
+        lists
+            .map(|(list, order)| (self.blocks_of(list).len() as u64) << order.index())
+            .sum()
+    }
+}
+
+/// Returns the order of the blocks of each list. The first lists, of no block, count as those of single frames.
+fn listed_orders() -> impl Iterator<Item = Order> {
+    (0..=u8::MAX).map(|head| order_of(head).unwrap_or(Order::ZERO))
 }

@@ -1,21 +1,22 @@
 //! What a CPU keeps: which trees it owns, and where it allocates.
 //!
-//! A hit is a frame of the CPU's [`list`](super::list), or the first free frame of its current tree. It compares the
-//! owner of the frame's tree with the CPU's identity. A CPU whose identity was taken away hits nothing, so a hit pays
-//! nothing to notice that another CPU asks for its trees.
+//! A CPU allocates from its current trees, whose owner it compares with its identity. A CPU whose identity was taken
+//! away hits nothing, so a hit pays nothing to notice that another CPU asks for its trees.
 //!
 //! # Invariants
 //! 1. A CPU owns the trees in its slots, and those that it claims during one operation.
-//! 2. The first-fit point of a kind is where the CPU last allocated a single frame by address. It returns to 0 when the
+//! 2. The first-fit point of a list is where the CPU last allocated such a block by address. It returns to 0 when the
 //!    list cannot name what is free below it.
 //! 3. Only the holder of the CPU's token touches the cells.
 
+use crate::bit_runs::WORD_ORDER;
 use crate::cache_padded::CachePadded;
 use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
+use super::geometry::Dimensions;
 use super::heads::head;
 use super::slots::OwnSlots;
 use super::wanted::{CLOSED_ID, Wanted, is_large};
@@ -26,6 +27,9 @@ const NO_TREE: u32 = u32::MAX;
 
 /// Means that own trees may have blocks of any order.
 const NOTHING_KNOWN: u32 = u32::MAX;
+
+/// Means that there is no frame. No memory has this many.
+pub(super) const NOT_A_FRAME: u32 = u32::MAX;
 
 /// Means that there is no word. No memory has this many.
 pub(super) const NO_WORD: u32 = u32::MAX;
@@ -45,16 +49,44 @@ pub(crate) enum Scope {
     All,
 }
 
-/// Where a CPU allocates frames of a kind.
-pub(super) struct KindPlace<'m, P: Platform> {
-    /// The number of frames in the list.
-    pub(super) length: P::Cell<u32>,
-    /// The first-fit point: where the CPU last allocated a single frame by address.
+/// The list of the blocks of an order and a kind that a CPU freed last.
+pub(super) struct List<P: Platform> {
+    /// The entry of the block that was freed last.
+    pub(super) top: P::Cell<u32>,
+    /// The first-fit point: where the CPU last allocated such a block by address.
     pub(super) point: P::Cell<u32>,
+    /// The entry before those of blocks, which names no block.
+    pub(super) bottom: u32,
+    /// The last entry.
+    pub(super) end: u32,
+}
+
+impl<P: Platform> List<P> {
+    /// Creates the empty list of a head.
+    pub(super) fn new(of: &Dimensions, head: usize) -> Self {
+        let bottom = of.entries_below(head) as u32;
+        Self {
+            top: P::Cell::new(bottom),
+            point: P::Cell::new(0),
+            bottom,
+            end: bottom + of.listed(head),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.top.get() == self.bottom
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.top.get() == self.end
+    }
+}
+
+/// Where a CPU allocates frames of a kind.
+pub(super) struct KindPlace<P: Platform> {
     /// The number of frames that were freed below the point without entering the list, in blocks of less than a word,
     /// since the point was last 0.
     pub(super) passed: P::Cell<u32>,
-    pub(super) list: &'m [P::Cell<u32>],
     /// The own tree from which the CPU allocates single frames, or [`NO_TREE`].
     pub(super) current: P::Cell<u32>,
     /// The own tree from which it allocates small blocks of several frames, or [`NO_TREE`]. Low trees have single
@@ -70,19 +102,15 @@ pub(super) struct KindPlace<'m, P: Platform> {
     searched: P::Cell<u32>,
 }
 
-impl<'m, P: Platform> KindPlace<'m, P> {
-    fn new(list: &'m [P::Cell<u32>]) -> Self {
-        let zero = || P::Cell::new(0);
+impl<P: Platform> KindPlace<P> {
+    fn new() -> Self {
         Self {
-            length: zero(),
-            point: zero(),
-            passed: zero(),
-            list,
+            passed: P::Cell::new(0),
             current: P::Cell::new(NO_TREE),
             blocks: P::Cell::new(NO_TREE),
             large: P::Cell::new(NO_TREE),
             lacks: P::Cell::new(NOTHING_KNOWN),
-            searched: zero(),
+            searched: P::Cell::new(0),
         }
     }
 
@@ -98,16 +126,6 @@ impl<'m, P: Platform> KindPlace<'m, P> {
                 tree.set(NO_TREE);
             }
         }
-    }
-
-    /// Lets the CPU allocate from low addresses again, when it has used up the list. Below the first-fit point, frames
-    /// are free that the list does not name. If the point stayed where it is, a CPU whose list serves all its requests
-    /// would never allocate by address again.
-    #[inline(always)]
-    pub(super) fn start_over(&self) {
-        self.point.set(0);
-        self.passed.set(0);
-        self.leave();
     }
 
     /// Lets the next small request search by address.
@@ -127,7 +145,7 @@ impl<'m, P: Platform> KindPlace<'m, P> {
 
     /// Returns the cell with the tree from which the CPU allocates blocks of an order.
     #[inline(always)]
-    fn tree_for(&self, order: Order) -> &P::Cell<u32> {
+    pub(super) fn tree_for(&self, order: Order) -> &P::Cell<u32> {
         match order {
             Order::ZERO => &self.current,
             order if is_large(order) => &self.large,
@@ -144,9 +162,13 @@ pub(crate) struct Local<'m, P: Platform> {
     /// The same for frees, which may not hit while a refusal is remembered, either.
     pub(crate) free_identity: P::AtomicU32,
     /// By [`Kind`].
-    pub(super) places: [KindPlace<'m, P>; Kind::COUNT],
+    pub(super) places: [KindPlace<P>; Kind::COUNT],
+    /// By head.
+    pub(super) lists: &'m [List<P>],
+    /// The entries of all lists.
+    pub(super) entries: &'m [P::Cell<u32>],
     /// The kind of the last free into a list.
-    last: P::Cell<u32>,
+    pub(super) last: P::Cell<u8>,
     pub(super) slots: OwnSlots<'m, P>,
     /// 1 if the CPU may keep frames: those of the word `pending`, and those in its lists. Other CPUs read
     /// it.
@@ -176,16 +198,23 @@ impl<'m, P: Platform> Local<'m, P> {
         cpu: u32,
         home: u32,
         fitting: Fitting<P>,
-        list: &'m [P::Cell<u32>],
+        (lists, entries): (&'m [List<P>], &'m [P::Cell<u32>]),
         slots: &'m [P::Cell<u32>],
     ) -> Self {
         let zero = || P::Cell::new(0);
-        let (first, second) = list.split_at(list.len() / Kind::COUNT);
+        for entry in lists
+            .iter()
+            .filter_map(|list| entries.get(list.bottom as usize))
+        {
+            entry.set(NOT_A_FRAME);
+        }
         Self {
             identity: P::AtomicU32::new(CLOSED_ID),
             free_identity: P::AtomicU32::new(CLOSED_ID),
-            places: [first, second].map(KindPlace::new),
-            last: zero(),
+            places: Kind::ALL.map(|_| KindPlace::new()),
+            lists,
+            entries,
+            last: P::Cell::new(0),
             slots: OwnSlots::new(slots),
             keeps: P::AtomicU32::new(0),
             freed: zero(),
@@ -201,7 +230,7 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     #[inline(always)]
-    pub(super) fn place(&self, kind: Kind) -> &KindPlace<'m, P> {
+    pub(super) fn place(&self, kind: Kind) -> &KindPlace<P> {
         let [staying, movable] = &self.places;
         match kind {
             Kind::Staying => staying,
@@ -209,36 +238,20 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// Returns the place of a kind, by the head of a frame. `None` if the frame is not allocated as such.
-    ///
-    /// Most frees are of the same kind as the one before, so that place is used if the kind agrees. A processor then
-    /// need not wait for the kind, which it reads in the head, before it reads the list.
+    /// Returns the list of a block, if blocks of this order have lists.
     #[inline(always)]
-    pub(super) fn place_of_head(&self, byte: u8) -> Option<&KindPlace<'m, P>> {
-        let last = self.last.get();
-        match self.places.get(last as usize) {
-            // One comparison: a number of a kind is less than 2.
-            Some(place) if last == u32::from(byte ^ head(Order::ZERO, Kind::Staying)) => {
-                Some(place)
-            }
-            _ => self.other_place_of_head(byte),
-        }
+    pub(super) fn list(&self, order: Order, kind: Kind) -> Option<&'m List<P>> {
+        self.lists.get(usize::from(head(order, kind)))
     }
 
-    #[cold]
-    #[inline(never)]
-    fn other_place_of_head(&self, byte: u8) -> Option<&KindPlace<'m, P>> {
-        let has_head = |kind: &Kind| head(Order::ZERO, *kind) == byte;
-        let kind = Kind::ALL.into_iter().find(has_head)?;
-        Some(self.other_place(kind))
-    }
-
-    /// Out of line, since a compiler would otherwise compute the place from the kind.
-    #[cold]
-    #[inline(never)]
-    fn other_place(&self, kind: Kind) -> &KindPlace<'m, P> {
-        self.last.set(kind as u32);
-        self.place(kind)
+    /// Lets the CPU allocate from low addresses again, when a list is used up. Below the first-fit point, blocks are
+    /// free that the list does not name. If the point stayed where it is, a CPU whose list serves all its requests
+    /// would never allocate by address again.
+    #[inline(always)]
+    pub(super) fn start_over(&self, list: &List<P>, kind: Kind) {
+        list.point.set(0);
+        self.place(kind).passed.set(0);
+        self.place(kind).leave();
     }
 
     #[inline(always)]
@@ -282,6 +295,10 @@ impl<'m, P: Platform> Local<'m, P> {
         for place in &self.places {
             place.leave();
         }
+        let large = usize::from(head(Order::saturating(WORD_ORDER), Kind::Staying));
+        for list in self.lists.iter().take(large) {
+            list.point.set(0);
+        }
     }
 
     /// Takes the first frame of the current tree.
@@ -297,8 +314,7 @@ impl<'m, P: Platform> Local<'m, P> {
         kind: Kind,
         out: &mut [Index],
     ) -> usize {
-        let place = self.place(kind);
-        let tree = place.current.get();
+        let tree = self.place(kind).current.get();
         let header = shared.trees.header(tree);
         let Some(header) = header.filter(|header| self.owns(&header.owner)) else {
             return 0;
@@ -307,7 +323,7 @@ impl<'m, P: Platform> Local<'m, P> {
         let may_split = header.kind() == kind;
         let taken = shared.trees.take_frames(tree, header, may_split, out);
         if let Some(last) = out.get(taken.wrapping_sub(1)) {
-            place.point.set(last.0);
+            self.point_to(last.0, Order::ZERO, kind);
         }
         taken
     }
@@ -325,35 +341,36 @@ impl<'m, P: Platform> Local<'m, P> {
         (self.owns(&header.owner) && header.kind() == kind).then_some((tree, header))
     }
 
-    /// The hit of a request for a block of several frames of a word, from the current tree.
-    #[inline(always)]
-    pub(crate) fn hit_block(
-        &self,
-        shared: &Shared<'_, P>,
-        order: Order,
-        kind: Kind,
-    ) -> Option<u32> {
-        let (tree, header) = self.current(shared, &self.place(kind).blocks, kind)?;
-        shared.trees.take_block(tree, header, order)
+    /// Takes what is wanted of the current tree. It is no larger than a tree.
+    pub(crate) fn take_current(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
+        let Wanted {
+            frames,
+            order,
+            kind,
+        } = wanted;
+        if frames == 1 {
+            return self.first(shared, kind);
+        }
+        let tree = self.place(kind).tree_for(order);
+        let (tree, header) = self.current(shared, tree, kind)?;
+        if !wanted.is_block() {
+            return shared.trees.take(tree, header, frames, order);
+        }
+        let start = if wanted.is_large() {
+            shared.trees.take_words(tree, header, order)
+        } else {
+            shared.trees.take(tree, header, frames, order)
+        }?;
+        self.point_to(start, order, kind);
+        Some(start)
     }
 
-    /// The hit of a request for a run, in the current tree.
-    pub(crate) fn hit_run(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
-        let tree = self.place(wanted.kind).tree_for(wanted.order);
-        let (tree, header) = self.current(shared, tree, wanted.kind)?;
-        shared.trees.take(tree, header, wanted.frames, wanted.order)
-    }
-
-    /// The hit of a request for a block of whole words, no larger than a tree, from the current tree for large blocks.
+    /// Sets the first-fit point of a list.
     #[inline(always)]
-    pub(crate) fn hit_words(
-        &self,
-        shared: &Shared<'_, P>,
-        order: Order,
-        kind: Kind,
-    ) -> Option<u32> {
-        let (tree, header) = self.current(shared, &self.place(kind).large, kind)?;
-        shared.trees.take_words(tree, header, order)
+    pub(super) fn point_to(&self, start: u32, order: Order, kind: Kind) {
+        if let Some(list) = self.list(order, kind) {
+            list.point.set(start);
+        }
     }
 
     /// Sets the tree from which the CPU allocates blocks like `wanted`, after it allocated one there. If blocks are
@@ -369,8 +386,8 @@ impl<'m, P: Platform> Local<'m, P> {
         let is_by_fit = self.fitting.is_on() && !wanted.is_large();
         let cell = place.tree_for(wanted.order);
         cell.set(if is_by_fit { NO_TREE } else { tree });
-        if wanted.frames == 1 {
-            place.point.set(frame);
+        if wanted.is_block() && !is_by_fit {
+            self.point_to(frame, wanted.order, wanted.kind);
         }
     }
 
@@ -452,7 +469,9 @@ impl<'m, P: Platform> Local<'m, P> {
         };
         // Free frames below the first-fit point are in the list, or few.
         let first = match wanted.frames {
-            1 => trees.tree_of(self.place(wanted.kind).point.get()),
+            1 => self
+                .list(Order::ZERO, wanted.kind)
+                .map_or(0, |list| trees.tree_of(list.point.get())),
             _ => 0,
         };
         self.slots

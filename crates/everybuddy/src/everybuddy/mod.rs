@@ -23,8 +23,8 @@
 //! | `fitting` | whether memory is short, and the smallest block of a tree |
 //! | `slots` | which trees a CPU owns |
 //! | `local` | what a CPU keeps, and where it allocates |
-//! | `list` | the frames that it freed last; the hits |
-//! | `free` | frees that enter no list |
+//! | `list` | the blocks that it freed last; the hits |
+//! | `free` | frees, into a list or elsewhere |
 //! | `refused` | what was refused, until something is freed |
 //! | `drain` | how a CPU gets the trees of the others |
 //! | `fit` | how a request finds the smallest block |
@@ -77,10 +77,10 @@ use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use drain::Requests;
 use fitting::Fitting;
 use foreign::{GROUP, Shared};
-use geometry::{Dimensions, TREES_PER_CPU};
+use geometry::{Dimensions, HEADS_WITH_LIST, TREES_PER_CPU};
 pub(crate) use geometry::{Geometry, LARGEST_TREE, SMALLEST_TREE};
 use heads::Heads;
-use local::Local;
+use local::{List, Local};
 use range::{Absent, Mixed};
 use tree::AllTrees;
 use wanted::{Wanted, is_large};
@@ -123,7 +123,8 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             .slice::<Header<P>>(of.trees() as usize)
             .slice::<Mixed<P>>(of.mixed())
             .slice::<P::Cell<u8>>(of.frames as usize)
-            .slices::<P::Cell<u32>>(of.list(), cpus)
+            .slices::<List<P>>(HEADS_WITH_LIST, cpus)
+            .slices::<P::Cell<u32>>(of.entries_below(HEADS_WITH_LIST), cpus)
             .slices::<P::Cell<u32>>(of.owned(), cpus)
             .slice::<Local<'m, P>>(cpus)
             .slice::<Requests<P>>(1)
@@ -156,8 +157,9 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             }
             tree *= 2;
         }
-        // Fewer CPUs may own more trees together, and have more entries of lists, by less than one for each CPU.
-        let entries = 2 * cpus as usize * size_of::<P::Cell<u32>>();
+        // Fewer CPUs may own more trees together, and have more entries of lists, by less than one of each list for
+        // each CPU.
+        let entries = (1 + HEADS_WITH_LIST) * cpus as usize * size_of::<P::Cell<u32>>();
         most.saturating_add(entries.next_multiple_of(LINE))
     }
 
@@ -169,7 +171,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
     ) -> Result<Self, BuildError> {
         let cpus = usize::from(geometry.cpus);
         let of = geometry.dimensions();
-        let (trees, list, owned) = (of.trees(), of.list(), of.owned());
+        let (trees, entries, owned) = (of.trees(), of.entries_below(HEADS_WITH_LIST), of.owned());
         let words = arena.zeroed("planes of a word", of.words())?;
         let windows = of.windows();
         // Between words and headers: otherwise the header of the first tree and its first word have addresses with the
@@ -180,18 +182,24 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         let headers = arena.zeroed("header of a tree", trees as usize)?;
         let mixed = arena.zeroed("entry of a mixed word", of.mixed())?;
         let heads = arena.zeros::<P, u8>("byte of a frame", geometry.span.frames() as usize)?;
-        let lists = arena.zeros_of_all::<P, u32>("freed frame", list, cpus)?;
+        let lists = arena.slice("list of freed blocks", HEADS_WITH_LIST * cpus, |index| {
+            List::new(&of, index % HEADS_WITH_LIST)
+        })?;
+        let freed = arena.zeros_of_all::<P, u32>("freed block", entries, cpus)?;
         let slots = arena.zeros_of_all::<P, u32>("own tree", owned, cpus)?;
         let part = |all: &'m [P::Cell<u32>], cpu: usize, length: usize| {
             all.get(cpu * length..(cpu + 1) * length)
                 .unwrap_or_default()
         };
         let locals = arena.slice("state of a CPU", cpus, |cpu| {
-            let (list, slots) = (part(lists, cpu, list), part(slots, cpu, owned));
+            let lists = lists
+                .get(cpu * HEADS_WITH_LIST..(cpu + 1) * HEADS_WITH_LIST)
+                .unwrap_or_default();
+            let (freed, slots) = (part(freed, cpu, entries), part(slots, cpu, owned));
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
             let fitting = Fitting::new(first_tree, geometry.span.frames());
-            Local::new(cpu as u32, home, fitting, list, slots)
+            Local::new(cpu as u32, home, fitting, (lists, freed), slots)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {
@@ -271,89 +279,16 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         }
     }
 
-    /// Serves a request for a frame, but not with the frame that this CPU freed last.
-    #[inline(never)]
-    fn allocate_frame(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'m, P>,
-        flags: Flags,
-    ) -> Result<Index, AllocateError> {
-        let kind = Kind::of(flags.class());
-        let wanted = Wanted::block(Order::ZERO, kind);
-        if local.refill(&self.shared, kind)
-            && let Some(start) = local.hit(&self.shared, kind)
-        {
-            return Ok(Index(start));
-        }
-        let start = match local.first(&self.shared, kind) {
-            Some(start) => start,
-            None => self.allocate_slow(cpu, local, wanted, flags)?,
-        };
-        self.note(start, 1);
-        Ok(Index(start))
-    }
-
     /// Notes what was allocated.
+    #[inline]
     fn note(&self, start: u32, frames: u32) {
         let header = self.shared.trees.header(self.shared.trees.tree_of(start));
         let kind = header.map_or(Kind::Staying, Header::kind_hint);
         self.shared.heads.set_run(start, frames, kind);
     }
 
-    /// Serves a request for several frames, or for one frame by count. The request is passed in pieces, so that a hit
-    /// does not write it to memory for a call that it does not make.
-    #[inline(never)]
-    fn allocate_further(
-        &self,
-        cpu: &mut P::Cpu,
-        size: Size,
-        flags: Flags,
-    ) -> Result<Index, AllocateError> {
-        match size {
-            Size::Order(order) if is_large(order) => self.allocate_apart::<true>(cpu, order, flags),
-            Size::Order(order) => self.allocate_apart::<false>(cpu, order, flags),
-            Size::Frames(_) => self.allocate_missed(cpu, size, flags),
-        }
-    }
-
-    /// The same for a block. Large and small blocks have different functions, so that a hit saves few registers.
-    #[inline(never)]
-    fn allocate_apart<const LARGE: bool>(
-        &self,
-        cpu: &mut P::Cpu,
-        order: Order,
-        flags: Flags,
-    ) -> Result<Index, AllocateError> {
-        self.allocate_order::<LARGE>(cpu, order, flags)
-    }
-
-    /// Serves a request for a block of several frames. `LARGE`: it consists of whole words.
-    #[inline(always)]
-    fn allocate_order<const LARGE: bool>(
-        &self,
-        cpu: &mut P::Cpu,
-        order: Order,
-        flags: Flags,
-    ) -> Result<Index, AllocateError> {
-        if order <= self.largest_hit
-            && let Some(local) = self.local(cpu.id())
-        {
-            let kind = Kind::of(flags.class());
-            let start = if LARGE {
-                local.hit_words(&self.shared, order, kind)
-            } else {
-                local.hit_block(&self.shared, order, kind)
-            };
-            if let Some(start) = start {
-                self.shared.heads.set(start, order, kind);
-                return Ok(Index(start));
-            }
-        }
-        self.allocate_missed(cpu, Size::Order(order), flags)
-    }
-
-    /// Serves a request for several frames that did not hit, or for frames by count.
+    /// Serves a request that did not hit. The request is passed in pieces, so that a hit does
+    /// not write it to memory for a call that it does not make.
     #[inline(never)]
     fn allocate_missed(
         &self,
@@ -365,24 +300,29 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             return Err(AllocateError::NoSuchCpu);
         };
         let wanted = self.wanted(size, flags)?;
-        if wanted.frames == 1 {
-            return match local.hit(&self.shared, wanted.kind) {
-                Some(frame) => Ok(Index(frame)),
-                None => self.allocate_frame(cpu, local, flags),
-            };
+        let Wanted { order, kind, .. } = wanted;
+        let is_small = !wanted.is_large();
+        if wanted.is_block() && is_small {
+            local.refill(&self.shared, order, kind);
         }
-        let is_run = wanted.frames != wanted.order.frames();
-        let start = match size {
-            // A block by its count.
-            Size::Frames(_) if !is_run => {
-                return self.allocate_further(cpu, Size::Order(wanted.order), flags);
-            }
-            Size::Frames(_) if wanted.order <= self.largest_hit => {
-                local.hit_run(&self.shared, wanted)
-            }
-            _ => None,
+        // After a refill, or for a block by its count.
+        if wanted.is_block()
+            && (is_small || matches!(size, Size::Frames(_)))
+            && let Some(start) = local.hit(&self.shared, order, kind)
+        {
+            return Ok(Index(start));
+        }
+        let found = if order <= self.largest_hit {
+            local.take_current(&self.shared, wanted)
+        } else {
+            None
         };
-        let start = match start {
+        let start = match found {
+            // Its tree is for this kind.
+            Some(start) if wanted.is_large() && wanted.is_block() => {
+                self.shared.heads.set(start, order, kind);
+                return Ok(Index(start));
+            }
             Some(start) => start,
             None => self.allocate_slow(cpu, local, wanted, flags)?,
         };
@@ -394,49 +334,24 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
 impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     #[inline(always)]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
-        if let Size::Order(Order::ZERO) = request.size
+        if let Size::Order(order) = request.size
             && let Some(local) = self.local(cpu.id())
+            && let Some(start) = local.hit(&self.shared, order, Kind::of(request.flags.class()))
         {
-            let kind = Kind::of(request.flags.class());
-            return match local.hit(&self.shared, kind) {
-                Some(frame) => Ok(Index(frame)),
-                None => self.allocate_frame(cpu, local, request.flags),
-            };
+            return Ok(Index(start));
         }
-        self.allocate_further(cpu, request.size, request.flags)
+        self.allocate_missed(cpu, request.size, request.flags)
     }
 
     #[inline(always)]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        if let Size::Order(Order::ZERO) = release.size
+        if let Size::Order(order) = release.size
             && let Some(local) = self.local(cpu.id())
+            && let Some(list) = local.take_head(&self.shared, release.start.0, order)
         {
-            return self.free_frame(cpu, local, release.start);
+            return self.free_of_list(cpu, local, list, (release.start.0, order));
         }
-        self.free_further(cpu, release.start, release.size)
-    }
-
-    #[inline(always)]
-    fn allocate_several(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
-        match request.size {
-            Size::Order(order) if is_large(order) => {
-                self.allocate_order::<true>(cpu, order, request.flags)
-            }
-            // Single frames, too: these callers have another function for them.
-            Size::Order(order) => self.allocate_order::<false>(cpu, order, request.flags),
-            Size::Frames(_) => self.allocate_missed(cpu, request.size, request.flags),
-        }
-    }
-
-    #[inline(always)]
-    fn free_several(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        match release.size {
-            Size::Order(order) if is_large(order) => {
-                self.free_order::<true>(cpu, release.start, order)
-            }
-            Size::Order(order) => self.free_order::<false>(cpu, release.start, order),
-            Size::Frames(_) => self.free_part(cpu, release.start, release.size),
-        }
+        self.free_other(cpu, release.start, release.size)
     }
 
     /// Single frames are taken word by word, and blocks of whole words tree by tree. Others are allocated one by one.
@@ -555,7 +470,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     /// O(frames / 64): the numbers are computed from the planes.
     fn snapshot(&self, _: &mut P::Cpu) -> Snapshot {
         Snapshot {
-            buffered_frames: self.buffered().count() as u64,
+            buffered_frames: self.locals.iter().map(Local::listed_frames).sum(),
             ..self.survey(self.max_order)
         }
     }
@@ -565,7 +480,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     }
 
     fn buffered_frames(&self, cpu: CpuId) -> u64 {
-        self.local(cpu).map_or(0, Local::listed)
+        self.local(cpu).map_or(0, Local::listed_frames)
     }
 
     fn owns_frames(&self) -> bool {

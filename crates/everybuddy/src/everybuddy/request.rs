@@ -2,11 +2,10 @@
 //!
 //! A request that did not hit takes these steps, from the cheapest to the most certain:
 //!
-//! 1. `refill`: the free frames of a word of the current tree enter the list, if the request is for a frame.
-//! 2. `find_own`: in a shortage the smallest block that suffices, of [some trees](super::fit); the list, for a frame;
-//!    partly free trees without an owner that lie below the CPU's own ones, for blocks of at most half a word;
-//!    the CPU's own trees for its kind, lowest address first, or, for a frame, from the first-fit point on if they are
-//!    many.
+//! 1. `refill`: the free blocks of a word of the current tree enter the list, if the request is for a small block.
+//! 2. `find_own`: in a shortage the smallest block that suffices, of [some trees](super::fit); the list; partly free
+//!    trees without an owner that lie below the CPU's own ones, for blocks of at most half a word; the CPU's own
+//!    trees for its kind, lowest address first, or, for a frame, from the first-fit point on if they are many.
 //! 3. `find_unowned`: trees for its kind that no CPU owns, window by window; the CPU's own trees for other sizes and
 //!    for the other kind; trees for the other kind that no CPU owns. Once more, if the CPU kept frames: it announces
 //!    them first.
@@ -83,7 +82,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// have high ones for ever, since it frees into them, too.
     fn find_own(&self, cpu: &mut P::Cpu, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
         let found = match self.find_smallest(cpu, local, wanted) {
-            None if wanted.frames == 1 => local.pop(&self.shared, wanted.kind),
+            None if wanted.is_block() => local.pop(&self.shared, wanted.order, wanted.kind),
             found => found,
         };
         if found.is_some() || self.exceeds_tree(wanted.order) || local.lacks(wanted) {

@@ -164,11 +164,16 @@ impl<P: Platform> OwnedTrees<'_, P> {
             if let Some((head, order)) = self.shared.heads.block_of(index) {
                 return Some(FrameState::Allocated { head, order });
             }
-            let order = Order::ZERO;
-            let listed = self.buffered().find(|(_, frame)| *frame == index.0);
+            let has = |start, order: Order| index.0.wrapping_sub(start) < order.frames();
+            let listed = self
+                .buffered()
+                .find(|(_, start, order)| has(*start, *order));
             return Some(match listed {
-                Some((cpu, _)) => FrameState::Buffered { cpu, order },
-                None => FrameState::Allocated { head: index, order },
+                Some((cpu, _, order)) => FrameState::Buffered { cpu, order },
+                None => FrameState::Allocated {
+                    head: index,
+                    order: Order::ZERO,
+                },
             });
         }
         let head = self.free_block_of(index, self.max_order);
@@ -195,11 +200,14 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Returns the frames in lists that the planes call allocated, and whose they are. A hint while other CPUs work.
-    pub(super) fn buffered(&self) -> impl Iterator<Item = (CpuId, u32)> {
+    /// Returns the blocks in lists, which the planes call allocated, and whose they are. A hint while other CPUs work.
+    pub(super) fn buffered(&self) -> impl Iterator<Item = (CpuId, u32, Order)> {
         let locals = self.locals.iter().zip(0..);
         let locals = locals.filter(|(local, _)| local.may_keep());
-        locals.flat_map(|(local, cpu)| local.entries().map(move |frame| (CpuId(cpu), frame)))
+        locals.flat_map(|(local, cpu)| {
+            let blocks = local.listed();
+            blocks.map(move |(start, order)| (CpuId(cpu), start, order))
+        })
     }
 
     /// Says why a run cannot be freed: what its first frame is that is not allocated.
@@ -263,29 +271,28 @@ impl<P: Platform> OwnedTrees<'_, P> {
         Ok(census)
     }
 
-    /// Checks that frames in lists are allocated in the planes and parts of no allocation. Returns their number.
+    /// Checks that blocks in lists are allocated in the planes and parts of no allocation. Returns their frames.
     /// O(squared entries of a CPU's lists) for each CPU.
     fn check_buffered(&self) -> Result<u64, Violation> {
-        let violation = |frame, what| {
-            Err(Violation {
-                index: Index(frame),
-                what,
-            })
-        };
         let mut count = 0;
         for local in self.locals {
-            for (at, frame) in local.entries().enumerate() {
-                let part = self.shared.trees.part(frame);
-                if !part.is_some_and(|part| part.is_allocated()) {
-                    return violation(frame, "the planes do not call a listed frame allocated");
+            for (at, (start, order)) in local.listed().enumerate() {
+                let index = Index(start);
+                let violation = |what| Err(Violation { index, what });
+                let end = start + order.frames();
+                let mut parts = self.shared.trees.parts(start, order.frames());
+                if !parts.all(|part| part.is_allocated()) {
+                    return violation("the planes do not call a listed frame allocated");
                 }
-                if local.entries().skip(at + 1).any(|other| other == frame) {
-                    return violation(frame, "a CPU's lists have a frame twice");
+                let overlaps =
+                    |(other, of): (u32, Order)| other < end && start < other + of.frames();
+                if local.listed().skip(at + 1).any(overlaps) {
+                    return violation("a CPU's lists have a frame twice");
                 }
-                if self.shared.heads.piece_of(frame).is_some() {
-                    return violation(frame, "a listed frame is a part of an allocation");
+                if (start..end).any(|frame| self.shared.heads.piece_of(frame).is_some()) {
+                    return violation("a listed frame is a part of an allocation");
                 }
-                count += 1;
+                count += u64::from(order.frames());
             }
         }
         Ok(count)

@@ -170,10 +170,7 @@ impl Checked<'_, '_> {
                     }
                 };
                 let (cpu, request) = (&mut self.cpus[cpu], request.with_flags(flags));
-                match random.below(4) {
-                    0 => self.system.allocate_several(cpu, request),
-                    _ => self.system.allocate(cpu, request),
-                }
+                self.system.allocate(cpu, request)
             }
         };
         self.allocated(frames, result);
@@ -194,7 +191,6 @@ impl Checked<'_, '_> {
         let request = request.with_flags(flags);
         let result = match random.below(20) {
             0 => self.system.allocate_nested(CpuId(cpu as u16), request),
-            1 => self.system.allocate_several(&mut self.cpus[cpu], request),
             _ => self.system.allocate(&mut self.cpus[cpu], request),
         };
         self.allocated(frames, result);
@@ -232,7 +228,6 @@ impl Checked<'_, '_> {
         let how = random.below(4);
         let mut free = |release| match how {
             0 => self.system.free_nested(CpuId(cpu as u16), release),
-            1 => self.system.free_several(&mut self.cpus[cpu], release),
             _ => self.system.free(&mut self.cpus[cpu], release),
         };
         let freed = match free(release) {
@@ -408,10 +403,15 @@ fn free_into_tree(
 ) {
     let start = Index(start);
     let freed = match (frames, system.local(cpu.id())) {
-        (1, Some(local)) => system.free_left(cpu, local, start, Order::ZERO),
+        (1, Some(local)) => system.free_part(cpu, local, start, Size::Order(Order::ZERO)),
         _ => system.free(cpu, Release::frames(start, frames)),
     };
     freed.unwrap();
+}
+
+/// Returns a CPU's list of single frames.
+fn singles<'s>(system: &'s OwnedTrees<'_, Native>, cpu: usize, kind: Kind) -> &'s List<Native> {
+    system.locals[cpu].list(Order::ZERO, kind).unwrap()
 }
 
 /// Calls `body` with a system of one tree that CPU 0 owns, and its token.

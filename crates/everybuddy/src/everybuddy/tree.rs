@@ -24,7 +24,7 @@
 //! A free of a frame by two CPUs simultaneously, which is misuse, may break 1 and 3 for that frame until the owner
 //! collects it. So may a second free of a frame that its tree's owner collects at that moment.
 
-use crate::bit_runs::{WORD, WORD_ORDER, block, find, first, first_block};
+use crate::bit_runs::{WORD, WORD_ORDER, block, blocks, find, first, first_block};
 use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
@@ -200,7 +200,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     #[inline(always)]
     pub(crate) fn take_frame(&self, tree: u32, header: &Header<P>) -> Option<u32> {
         loop {
-            let (start, frame) = self.take_of_first(tree, header, true, 1)?;
+            let (start, frame) = self.take_of_first(tree, header, true, (Order::ZERO, 1))?;
             // A misuse may have set a bit of the other plane, so that the word had no frame.
             if frame != 0 {
                 return Some(start + frame.trailing_zeros());
@@ -208,22 +208,23 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         }
     }
 
-    /// Takes free frames of the first word of an own tree that has some, at most `most`, lowest first: of a split word,
-    /// or of another one if `may_split`. Returns the first frame of the word, and the bits of those that were taken.
+    /// Takes free blocks of less than a word of the first word of an own tree that may have some, at most `most`,
+    /// lowest first: of a split word, or of another one if `may_split`. Returns the first frame of the word, and the
+    /// bits of the blocks' first frames.
     #[inline(always)]
     pub(crate) fn take_of_first(
         &self,
         tree: u32,
         header: &Header<P>,
         may_split: bool,
-        most: usize,
+        (order, most): (Order, usize),
     ) -> Option<(u32, u64)> {
-        let (any, split) = (header.any.get(), header.split.get());
-        let is_new = any == 0;
+        let (serving, split) = (header.candidates(order), header.split.get());
+        let is_new = serving == 0;
         let candidates = match is_new {
             true if may_split => !split & self.extent(),
             true => 0,
-            false => any,
+            false => serving,
         };
         if candidates == 0 || most == 0 {
             return None;
@@ -232,11 +233,15 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         let index = tree * self.words_per_tree() + candidates.trailing_zeros();
         let word = self.words.get(index as usize)?;
         let free = if is_new { u64::MAX } else { word.free() };
-        let mut left = 0;
-        if free.count_ones() as usize > most {
-            left = free;
-            (0..most).for_each(|_| left &= left - 1);
+        let blocks = blocks(free, order);
+        let mut rest = 0;
+        if blocks.count_ones() as usize > most {
+            rest = blocks;
+            (0..most).for_each(|_| rest &= rest - 1);
         }
+        let blocks = blocks & !rest;
+        // No two of the products overlap.
+        let left = free & !blocks.wrapping_mul(block(order));
         if is_new {
             // In this order: as in `Header::take`.
             word.own.set(left);
@@ -246,9 +251,11 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             }
         } else {
             word.own.set(word.own.get() & !free | left);
-            header.any.set(if left == 0 { any & !mask } else { any });
+            if left == 0 {
+                header.any.set(header.any.get() & !mask);
+            }
         }
-        Some((index * WORD, free & !left))
+        Some((index * WORD, blocks))
     }
 
     /// Takes free frames of an own tree until `out` is full: of its split words, then of the others if `may_split`,
@@ -262,7 +269,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     ) -> usize {
         let mut given = 0;
         while let Some((start, mut taken)) =
-            self.take_of_first(tree, header, may_split, out.len() - given)
+            self.take_of_first(tree, header, may_split, (Order::ZERO, out.len() - given))
         {
             while taken != 0
                 && let Some(place) = out.get_mut(given)
@@ -285,20 +292,12 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         frames: u32,
         order: Order,
     ) -> Option<u32> {
-        let first_word = tree * self.words_per_tree();
-        if frames < WORD {
-            let any = header.any.get();
-            if any != 0 {
-                let index = first_word + any.trailing_zeros();
-                let found = self.take_of_word(header, index, frames, order);
-                // The header remembers which of the other words are worth a look.
-                let found = found.or_else(|| self.take_of_others(tree, header, frames, order));
-                if found.is_some() {
-                    return found;
-                }
-            }
-        }
-        self.take_of_whole(tree, header, frames, order)
+        let found = if frames < WORD {
+            self.take_of_split(tree, header, frames, order)
+        } else {
+            None
+        };
+        found.or_else(|| self.take_of_whole(tree, header, frames, order))
     }
 
     /// The same, of words that are not split. Of a run of more than a word, the last one may be.
@@ -348,52 +347,9 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         })
     }
 
-    /// Takes a block of less than a word of an own tree, as [`take`](Self::take) does. What is inline is the case that
-    /// the first split word that may have a block has one. Words that were searched in vain are not looked at again.
-    #[inline(always)]
-    pub(crate) fn take_block(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
-        let split = header.split.get();
-        let serving = header.candidates(order);
-        let is_new = serving == 0;
-        let candidates = if is_new {
-            !split & self.extent()
-        } else {
-            serving
-        };
-        let mask = candidates & candidates.wrapping_neg();
-        let index = tree * self.words_per_tree() + candidates.trailing_zeros();
-        if candidates == 0 {
-            return None;
-        }
-        let word = self.words.get(index as usize)?;
-        let block = block(order);
-        if is_new {
-            // In this order: as in `Header::take`.
-            word.own.set(!block);
-            header.split.set(split | mask);
-            header.has_free(mask);
-            return Some(index * WORD);
-        }
-        let free = word.free();
-        let Some(at) = first_block(free, order) else {
-            return self.take_other_block(tree, header, order);
-        };
-        word.own.set(word.own.get() & !(block << at));
-        if free == block << at {
-            header.any.set(header.any.get() & !mask);
-        }
-        Some(index * WORD + at)
-    }
-
-    #[inline(never)]
-    fn take_other_block(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
-        let found = self.take_of_others(tree, header, order.frames(), order);
-        found.or_else(|| self.take_of_whole(tree, header, order.frames(), order))
-    }
-
     /// Takes a block of whole words of an own tree, at most as large as the tree. Only the header is read and written.
     #[inline(always)]
-    pub(crate) fn take_words(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
+    pub(super) fn take_words(&self, tree: u32, header: &Header<P>, order: Order) -> Option<u32> {
         let order = word_order(order);
         let split = header.split.get();
         let at = first_block(!split & self.extent(), order)?;
@@ -422,8 +378,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     }
 
     /// Takes frames of the first split word of an own tree that has them, and remembers those that have not.
-    #[inline(never)]
-    fn take_of_others(
+    fn take_of_split(
         &self,
         tree: u32,
         header: &Header<P>,

@@ -37,6 +37,12 @@ impl Wanted {
         }
     }
 
+    /// Returns `true` if it is a block.
+    #[inline(always)]
+    pub(super) fn is_block(self) -> bool {
+        self.frames == self.order.frames()
+    }
+
     /// Returns `true` if it is served by the CPU's tree for large blocks.
     #[inline(always)]
     pub(super) fn is_large(self) -> bool {
@@ -46,7 +52,7 @@ impl Wanted {
     /// Returns `true` for a block that lies in a word: then its fit can be seen in the planes.
     #[inline(always)]
     pub(super) fn is_part_of_word(self) -> bool {
-        self.frames == self.order.frames() && !self.is_large()
+        self.is_block() && !self.is_large()
     }
 }
 

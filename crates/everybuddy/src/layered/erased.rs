@@ -88,8 +88,6 @@ macro_rules! calls {
 calls! {
     fn allocate(cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError>;
     fn free(cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError>;
-    fn allocate_several(cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError>;
-    fn free_several(cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError>;
     fn free_zeroed(cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError>;
     fn allocate_bulk(
         cpu: &mut P::Cpu, request: Request, out: &mut [Index]

@@ -49,14 +49,16 @@ impl System for Everybuddy {
             CPU owns the trees that it uses, at most its share of memory; one exchange claims a tree without an \
             owner. A tree that is not whole is for requests of the class movable or for those of the other classes, \
             and serves the others only if no tree of theirs and no whole tree can be claimed. A frame of a tree with \
-            another owner is freed by one exchange of a word, and the owner collects it later. A frame that a CPU \
-            frees enters its list, whatever its tree, if it lies at or below the place where the CPU allocated last. \
-            Listed frames are allocated first; if there are none, the free frames of a word of the CPU's tree enter \
-            the list. When the list is full, or when as many frames in blocks of less than 64 were freed below that \
-            place without entering the list, the CPU searches from the start of memory again; it prefers a lower \
-            tree without an owner to its own trees. After a request for at most 32 frames was refused, or when a CPU \
-            estimates that few words are wholly free, blocks of up to 32 frames are parts of the smallest free block \
-            that suffices, until there is room again. A request that finds nothing asks all CPUs to release their \
+            another owner is freed by one exchange of a word, and the owner collects it later. A block that a CPU \
+            frees enters the CPU's list of its order and kind, whatever its tree, if it lies at or below the place \
+            where the CPU last allocated such a block by address. Listed blocks are allocated first; if there are \
+            none, the free blocks of a word of the CPU's tree enter the list. When a list is full, or when as many \
+            frames in blocks of less than 64 were freed below the place for single frames without entering a list, \
+            the CPU searches from the start of memory again; it prefers a lower tree without an owner to its own \
+            trees. After a request for at most 32 frames was refused, or \
+            when a CPU estimates that few words are wholly free, blocks of up to 32 frames are parts of the smallest \
+            free block that suffices, until there is room again; meanwhile such a block enters its list wherever it \
+            lies, unless its buddy is free. A request that finds nothing asks all CPUs to release their \
             trees. A request that may wait is refused only after a search in which its CPU owned all trees. Until \
             something is freed, requests for as many frames or more are then refused without a search.",
         deviates: "A run by count is recorded as few blocks of powers of two; a part of an allocation can be freed \
@@ -73,7 +75,8 @@ impl System for Everybuddy {
             when the CPU that freed them returns a frame of another word, needs frames, parks, or is asked. A CPU \
             that neither calls nor parks, and whose token the platform cannot lend, keeps its trees, at most its \
             share of memory, but only few of which less than an eighth is in use, and in lists up to 896 frames \
-            or, if that is more, one frame in 256, at most 16,384; with more than eight CPUs it is less. A request \
+            or, if that is more, one frame in 256, at most 16,384; with more than eight CPUs it is less. Each list of \
+            a larger order, up to 9, has at most 16 blocks. A request \
             that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
             need empty lists. The frames of owned trees and the kept frames count as free. If two CPUs free the same \
             frame simultaneously, which is misuse, both frees may succeed; the frame may then be lost, or be \

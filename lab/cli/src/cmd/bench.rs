@@ -76,7 +76,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     start: Start,
 
-    /// Set the memory of the machine, from which the lengths of lists follow [default: 16GiB]
+    /// Set the memory of the machine, from which the lengths of lists follow [default: what is managed]
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["check", "instructions"])]
     machine: Option<Size>,
 
@@ -153,7 +153,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut outputs = Outputs::beside(arguments.start.files().to_vec());
     let sinks = arguments.files.open(&mut outputs)?;
     let cpus = plan.threads.iter().copied().max().unwrap_or(1);
-    let machine = Machine::sized(arguments.machine.map(|size| size.frames), cpus);
+    // The lists of all systems follow one memory: `everybuddy` knows no other one than it manages.
+    let frames = arguments
+        .machine
+        .map_or(plan.memory.frames, |size| size.frames);
+    let machine = Machine::sized(Some(frames), cpus);
     let stage = Stage { sinks: &sinks };
     let (rows, passed) = match (arguments.instructions, arguments.check) {
         (true, _) => (stage.count(&plan)?, Ok(())),

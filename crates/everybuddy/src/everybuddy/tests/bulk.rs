@@ -148,6 +148,10 @@ fn a_frame_that_is_freed_with_no_other_one_of_its_word_enters_the_list() {
         assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(200));
         let freed = [3, 70, 71, 135].map(|frame| Release::frame(Index(frame)));
         system.free_bulk(cpu, &freed).unwrap();
-        assert!(system.locals[0].entries().eq([3, 135]));
+        assert!(
+            system.locals[0]
+                .listed()
+                .eq([3, 135].map(|frame| (frame, Order::ZERO)))
+        );
     });
 }

@@ -36,7 +36,7 @@ fn a_lower_tree_is_claimed_only_if_it_is_partly_free() {
                 system.locals[0].freed.set(7);
             }
             assert!(system.locals[0].own_trees().eq([6]));
-            system.locals[0].place(Kind::Staying).start_over();
+            system.locals[0].start_over(singles(system, 0, Kind::Staying), Kind::Staying);
             let next = system.allocate(cpu, Request::FRAME);
             assert_eq!(next, Ok(Index(expected)), "{words} words");
         });
@@ -99,9 +99,10 @@ fn only_parts_of_words_move_the_first_fit_point() {
         system.drain(cpu);
         let point = system.allocate(cpu, Request::FRAME).unwrap();
         let place = system.locals[0].place(Kind::Staying);
+        let list = singles(system, 0, Kind::Staying);
         // The frame at the point is not below it.
         free_into_tree(system, cpu, point.0, 1);
-        assert_eq!((place.point.get(), place.passed.get()), (point.0, 0));
+        assert_eq!((list.point.get(), place.passed.get()), (point.0, 0));
         for (frames, passed) in [(WORD, 0), (WORD / 2, WORD / 2)] {
             let run = Release::frames(Index(frames * 2), frames);
             system.free(cpu, run).unwrap();

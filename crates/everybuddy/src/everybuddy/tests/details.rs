@@ -203,14 +203,15 @@ fn fit_does_not_mix_kinds() {
 fn only_frees_below_the_point_count_and_only_since_its_return() {
     two(64 * TREE, TREE, |system, zero, _| {
         let place = system.locals[0].place(Kind::Staying);
+        let list = singles(system, 0, Kind::Staying);
         system.allocate(zero, Request::FRAME).unwrap();
         let start = system.allocate(zero, block(5)).unwrap();
         let above = crate::Block::new(start, Order::new(5).unwrap());
         system.free(zero, Release::block(above)).unwrap();
         assert_eq!(place.passed.get(), 0);
         place.passed.set(7);
-        place.start_over();
-        assert_eq!((place.point.get(), place.passed.get()), (0, 0));
+        system.locals[0].start_over(list, Kind::Staying);
+        assert_eq!((list.point.get(), place.passed.get()), (0, 0));
     });
 }
 
@@ -221,9 +222,8 @@ fn a_request_that_misses_with_empty_lists_announces_what_the_cpu_keeps() {
             system.allocate(zero, Request::FRAME).unwrap();
         }
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE)));
-        let place = system.locals[1].place(Kind::Staying);
         // Above the first-fit point, so that they enter no list.
-        place.point.set(0);
+        singles(system, 1, Kind::Staying).point.set(0);
         for frame in [3, 4] {
             system.free(one, Release::frame(Index(frame))).unwrap();
         }

@@ -129,11 +129,13 @@ fn check_finds_faults_of_trees() {
 #[test]
 fn check_finds_faults_of_lists_and_of_pieces() {
     let list = |system: &Trees<'_>, cpu: usize, frames: &[u32]| {
-        let place = &system.locals[cpu].places[0];
-        for (entry, frame) in place.list.iter().zip(frames) {
-            entry.set(*frame);
+        let list = singles(system, cpu, Kind::Staying);
+        list.top.set(list.bottom);
+        for frame in frames {
+            let top = list.top.get() + 1;
+            system.locals[cpu].entries[top as usize].set(*frame);
+            list.top.set(top);
         }
-        place.length.set(frames.len() as u32);
     };
     let remove = |system: &Trees<'_>, frame| system.shared.heads.of(frame).unwrap().set(0);
     let found = found_after(|system| list(system, 0, &[200]));

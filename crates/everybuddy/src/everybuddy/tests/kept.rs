@@ -22,8 +22,8 @@ fn with_kept(
         }
         assert_eq!(system.allocate(&mut one, request), Ok(Index(TREE)));
         // Above the first-fit points, so that it enters no list.
-        for place in &system.locals[1].places {
-            place.point.set(0);
+        for kind in Kind::ALL {
+            singles(system, 1, kind).point.set(0);
         }
         system.free(&mut one, Release::frame(Index(3))).unwrap();
         assert!(is_pending(system, 1, 3));
@@ -42,7 +42,7 @@ fn inbox(system: &OwnedTrees<'_, Native>, tree: usize) -> u64 {
 /// Returns `true` if a CPU has returned a frame to another CPU's tree, and not announced that yet.
 fn is_pending(system: &OwnedTrees<'_, Native>, cpu: usize, frame: u32) -> bool {
     let local = &system.locals[cpu];
-    let is_listed = local.entries().any(|entry| entry == frame);
+    let is_listed = local.listed().any(|(start, _)| start == frame);
     let part = system.shared.trees.part(frame).unwrap();
     !is_listed && local.pending.get() == frame / WORD && part.word.has_foreign(part.frames)
 }

@@ -1,6 +1,7 @@
 //! Frames in a CPU's list, which the planes call allocated.
 
 use super::*;
+use crate::platform::SharedCell;
 
 const TREE: u32 = TREE_OF_TWO;
 
@@ -133,6 +134,128 @@ fn a_listed_frame_of_a_tree_without_an_owner_is_busy_and_not_allocated() {
         let allocated = system.try_allocate_at(one, FrameRange::new(Pfn(8), 1));
         assert_eq!(allocated, Err(RegionError::Busy));
     });
+}
+
+/// Blocks by order and kind, the one that was freed last first.
+#[test]
+fn blocks_have_lists_by_order_and_kind() {
+    let request = |order, class| {
+        let order = Order::new(order).unwrap();
+        Request::order(order).with_class(class)
+    };
+    with_system((1 << 18, 0), 2, (None, 10), |system| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        for order in 1..=8 {
+            for class in [Class::Unmovable, Class::Movable] {
+                let held =
+                    [(); 2].map(|()| system.allocate(&mut zero, request(order, class)).unwrap());
+                let order = Order::new(order).unwrap();
+                let release = |start| Release::block(crate::Block::new(start, order));
+                system.park(&mut zero);
+                system.free(&mut zero, release(held[0])).unwrap();
+                system.park(&mut zero);
+                // The first block is at the point.
+                let again = system.allocate(&mut zero, request(order.get(), class));
+                assert_eq!(again, Ok(held[0]));
+                system.free(&mut zero, release(held[0])).unwrap();
+                let cpu = CpuId(0);
+                let state = system.frame_state(held[0]);
+                assert_eq!(state, Some(FrameState::Buffered { cpu, order }));
+                let last = Index(held[0].0 + order.frames() - 1);
+                assert_eq!(system.frame_state(last), state);
+                let listed = system.check(&mut zero).unwrap().buffered;
+                assert!(listed >= u64::from(order.frames()), "{order:?}");
+                assert_eq!(system.buffered_frames(cpu), listed);
+                let other = system.allocate(&mut one, request(order.get(), class));
+                assert_ne!(other, Ok(held[0]));
+                system.free(&mut one, release(other.unwrap())).unwrap();
+                let again = system.allocate(&mut zero, request(order.get(), class));
+                assert_eq!(again, Ok(held[0]));
+                for start in held {
+                    system.free(&mut zero, release(start)).unwrap();
+                }
+                for cpu in [&mut zero, &mut one] {
+                    system.park(cpu);
+                }
+                assert_eq!(system.check(&mut zero).unwrap().free, 1 << 18);
+            }
+        }
+    });
+}
+
+/// In a shortage, when address does not decide.
+#[test]
+fn a_block_whose_buddy_is_free_enters_no_list_in_a_shortage() {
+    with_own_tree(|system, cpu| {
+        let pair = Order::new(1).unwrap();
+        let [left, right, other] = [4, 6, 8].map(Index);
+        let given = [(); 4].map(|()| system.allocate(cpu, Request::order(pair)).unwrap());
+        assert_eq!(given, [Index(2), left, right, other]);
+        let local = &system.locals[0];
+        local.choose_by_fit();
+        let listed = |start: Index| local.listed().any(|block| block == (start.0, pair));
+        let free = |cpu: &mut _, start: Index| {
+            let release = Release::block(crate::Block::new(start, pair));
+            system.free(cpu, release).unwrap();
+        };
+        free_into_tree(system, cpu, left.0, 2);
+        free(cpu, right);
+        assert!(!listed(right));
+        // The buddy is in the list.
+        free(cpu, other);
+        assert!(listed(other));
+        assert_eq!(system.allocate(cpu, Request::order(pair)), Ok(other));
+        system.check(cpu).unwrap();
+    });
+}
+
+#[test]
+fn a_full_list_of_blocks_ends_allocation_from_high_addresses() {
+    with_system((1 << 18, 0), 1, (None, 10), |system| {
+        let mut cpu: NativeCpu<NoProbe> = NativeCpus::new(1).claim(CpuId(0)).unwrap();
+        let three = Order::new(3).unwrap();
+        // All blocks of 13 words: then the list is empty.
+        let held: Vec<_> = (0..13 * 8)
+            .map(|_| system.allocate(&mut cpu, Request::order(three)).unwrap())
+            .collect();
+        for start in &held[..17] {
+            let release = Release::block(crate::Block::new(*start, three));
+            system.free(&mut cpu, release).unwrap();
+        }
+        let list = system.locals[0].list(three, Kind::Staying).unwrap();
+        assert!(list.is_full() && list.point.get() == 0);
+        let given: Vec<_> = (0..17)
+            .map(|_| system.allocate(&mut cpu, Request::order(three)).unwrap())
+            .collect();
+        assert!(given.iter().all(|start| held[..17].contains(start)));
+        system.check(&mut cpu).unwrap();
+    });
+}
+
+/// Memory in MiB, CPUs, and the most blocks of each order.
+#[test]
+fn lists_of_blocks_follow_the_memory_of_a_cpu() {
+    for (mib, cpus, most) in [
+        (1024, 1, [16, 16, 16, 16, 16, 8, 4, 2, 1]),
+        (1024, 8, [16, 16, 8, 4, 2, 1, 0, 0, 0]),
+        (16 << 10, 8, [16, 16, 16, 16, 16, 16, 8, 4, 2]),
+        (1, 8, [1, 0, 0, 0, 0, 0, 0, 0, 0]),
+    ] {
+        let of = geometry::Dimensions {
+            frames: mib << 8,
+            cpus,
+            tree: None,
+        };
+        for (order, most) in (1..).zip(most) {
+            let heads = [2 * order + 2, 2 * order + 3];
+            assert_eq!(
+                heads.map(|head| of.listed(head)),
+                [most; 2],
+                "{mib} MiB, {cpus} CPUs"
+            );
+        }
+    }
 }
 
 /// Memory in GiB, CPUs, and the entries of both lists of a CPU.

@@ -123,7 +123,7 @@ fn blocks_of_several_frames_do_not_move_the_first_fit_point() {
         }
         let two = Request::order(Order::new(1).unwrap());
         assert_eq!(system.allocate(cpu, two), Ok(Index(6 * TREE)));
-        let point = system.locals[0].place(Kind::Staying).point.get();
+        let point = singles(system, 0, Kind::Staying).point.get();
         assert!(point < 6 * TREE, "{point}");
         assert_eq!(system.allocate(cpu, two), Ok(Index(6 * TREE + 2)));
         let single = system.allocate(cpu, Request::FRAME).unwrap();
@@ -185,8 +185,10 @@ fn a_tree_that_a_cpu_emptied_stays_released() {
                 system.allocate(&mut zero, Request::FRAME).unwrap();
             }
             for frame in (0..15 * TREE).rev().filter(|frame| frame % TREE >= 2) {
-                for place in &system.locals[0].places {
-                    place.point.set(if is_below { 15 * TREE } else { 0 });
+                for kind in Kind::ALL {
+                    singles(system, 0, kind)
+                        .point
+                        .set(if is_below { 15 * TREE } else { 0 });
                 }
                 system
                     .free(&mut zero, Release::frame(Index(frame)))
@@ -281,13 +283,13 @@ fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
                 let pair = Release::frames(Index(tree * WORD), 2);
                 system.free(&mut cpu, pair).unwrap();
             }
-            let place = local.place(Kind::Staying);
-            place.start_over();
-            place.point.set(30 * WORD);
+            let list = singles(system, 0, Kind::Staying);
+            local.start_over(list, Kind::Staying);
+            list.point.set(30 * WORD);
             let next = system.allocate(&mut cpu, Request::FRAME);
             assert_eq!(next, Ok(Index(first * WORD)), "{trees}");
             // A block is searched from the first tree on, and a frame, too, after the point has returned.
-            place.start_over();
+            local.start_over(list, Kind::Staying);
             let pair = system.allocate(&mut cpu, Request::order(order));
             let whole = if first == 5 { 40 } else { 5 };
             assert_eq!(pair, Ok(Index(whole * WORD)));
@@ -375,19 +377,19 @@ fn frees_that_enter_no_list_move_the_first_fit_point() {
     for free in ways {
         for is_own in [true, false] {
             with_six_trees(|system, cpu| {
-                let place = system.locals[0].place(Kind::Staying);
+                let list = singles(system, 0, Kind::Staying);
                 if !is_own {
                     system.drain(cpu);
                 }
                 let last = system.allocate(cpu, Request::FRAME).unwrap();
-                assert_eq!(place.point.get(), last.0);
-                let blocks = place.list.len().div_ceil(32) as u32;
+                assert_eq!(list.point.get(), last.0);
+                let blocks = (list.end - list.bottom).div_ceil(32);
                 for block in 0..blocks {
-                    assert_eq!(place.point.get(), last.0);
+                    assert_eq!(list.point.get(), last.0);
                     // In another tree each time, so that the CPU does not become its owner.
                     free(system, cpu, block % 5 * TREE + block / 5 * WORD);
                 }
-                assert_eq!(place.point.get(), 0);
+                assert_eq!(list.point.get(), 0);
             });
         }
     }

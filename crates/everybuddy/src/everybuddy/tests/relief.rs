@@ -110,8 +110,7 @@ fn a_request_reads_a_bounded_number_of_words() {
             while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
             let words = (0..pairs).map(|word| (word * 64, 2));
             for (start, frames) in words.chain([(pairs * 64, 1)]) {
-                let run = Release::frames(Index(start), frames);
-                system.free(&mut cpu, run).unwrap();
+                free_into_tree(system, &mut cpu, start, frames);
             }
             let expected = if is_found { pairs * 64 } else { 0 };
             let frame = system.allocate(&mut cpu, Request::FRAME);
