@@ -134,10 +134,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             })
             .map(|(_, word)| frames(word))
             .sum::<u64>()
-            + self
-                .buffered()
-                .map(|(_, _, order)| u64::from(order.frames()))
-                .sum::<u64>()
+            + self.locals.iter().map(Local::listed_frames).sum::<u64>()
     }
 
     /// Returns `true` if nothing but the CPU that returned frames to a word says that it has free ones.
