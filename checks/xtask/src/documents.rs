@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 12_000_000;
 const LONGEST_LINE: usize = 200;
 const COMMENTS: usize = 10;
 /// The words of all documents in `docs` together, which readers begin with, and of all documents.
-const MOST_WORDS: [(&str, usize); 2] = [("docs/", 29_000), ("", 46_800)];
+const MOST_WORDS: [(&str, usize); 2] = [("docs/", 29_300), ("", 47_500)];
 /// Documents that must stay short, and their largest number of lines.
 const LENGTHS: &[(&str, usize)] = &[
     ("README.md", 120),

@@ -302,15 +302,18 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         let wanted = self.wanted(size, flags)?;
         let Wanted { order, kind, .. } = wanted;
         let is_small = !wanted.is_large();
-        if wanted.is_block() && is_small {
-            local.refill(&self.shared, order, kind);
-        }
-        // After a refill, or for a block by its count.
-        if wanted.is_block()
-            && (is_small || matches!(size, Size::Frames(_)))
-            && let Some(start) = local.hit(&self.shared, order, kind)
-        {
-            return Ok(Index(start));
+        if wanted.is_block() {
+            let hit = || local.hit(&self.shared, order, kind);
+            let refilled_hit = || {
+                local.refill(&self.shared, order, kind);
+                hit()
+            };
+            // A block by its count can hit, too.
+            let by_count = matches!(size, Size::Frames(_)).then(hit).flatten();
+            let found = by_count.or_else(|| is_small.then(refilled_hit).flatten());
+            if let Some(start) = found {
+                return Ok(Index(start));
+            }
         }
         let found = if order <= self.largest_hit {
             local.take_current(&self.shared, wanted)

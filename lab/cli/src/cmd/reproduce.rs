@@ -43,7 +43,7 @@ use super::files::Files;
     after_help = include_str!("help/reproduce.txt")
 )]
 pub(super) struct Arguments {
-    /// Select experiments by name or TOML file; `all` selects all. Without a name, they are listed
+    /// Select experiments by name or TOML file, or `all`; without a name, list them
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 

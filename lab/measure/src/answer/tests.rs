@@ -62,15 +62,15 @@ fn noise_makes_ties() {
     // The first is a little slower than the second and much better otherwise: one beats the other.
     let values: &[&[f64]] = &[&[104.0, 100.0], &[1.0, 9.0]];
     assert_eq!(of(&Noise::Share(0.05), values), [0]);
-    assert_eq!(of(&Noise::Share(0.0), values), [0, 1]);
+    assert_eq!(of(&Noise::Share(0.0), values), [1, 0]);
     assert_eq!(of(&Noise::Points(4.0), values), [0]);
-    assert_eq!(of(&Noise::Points(3.9), values), [0, 1]);
+    assert_eq!(of(&Noise::Points(3.9), values), [1, 0]);
     // Rounds decide, where no round is an exception.
     let in_each = Noise::Rounds(vec![vec![104.0, 52.0], vec![100.0, 50.0]]);
     let in_most = Noise::Rounds(vec![vec![104.0, 52.0], vec![100.0, 53.0]]);
     let mut both = criteria(&Noise::Share(0.05), values);
     both[0].noise = in_each;
-    assert_eq!(Choice::of(&both).chosen, [0, 1]);
+    assert_eq!(Choice::of(&both).chosen, [1, 0], "the faster is first");
     both[0].noise = in_most;
     assert_eq!(Choice::of(&both).chosen, [0]);
     // Steps of noise add up to a difference: the first beats the last, and the second beats nothing.

@@ -138,7 +138,8 @@ fn long_name(traffic: &Arrivals) -> String {
 
 /// Returns `true` for a system that the paper describes.
 fn is_faithful(spec: &SystemSpec) -> bool {
-    spec.options().reclaim.is_none()
+    let options = spec.options();
+    options.reclaim.is_none() && options.lazy.is_none() && options.speedup.is_none()
 }
 
 impl Measure for Parameters {
