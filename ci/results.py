@@ -152,7 +152,7 @@ def make(run, base):
 
 def take(run, folder, commit, now):
     """Takes the files of a run over into the results."""
-    digests = dict(line.split("\t") for line in (RESULTS / "digests.tsv").read_text().splitlines())
+    digests = dict(line.split("\t")[:2] for line in (RESULTS / "digests.tsv").read_text().splitlines())
     for file in files(run, folder):
         path, old, others = committed(run["run"], file)
         if file.suffix == ".jsonl":

@@ -17,18 +17,19 @@ pub(crate) const DIGESTS: &str = "results/digests.tsv";
 /// What stands for a digest of something that has none.
 pub(crate) const NONE: &str = "-";
 
-/// The digests of today, by system or machine; none in a folder without them.
-pub(crate) struct Digests(pub(crate) BTreeMap<String, String>);
+/// The digests of today, by system or machine: with the assertions of development, which access memory, too, and
+/// without. None in a folder without them.
+pub(crate) struct Digests(pub(crate) BTreeMap<String, [String; 2]>);
 
 impl Digests {
     pub(crate) fn new(root: &Path) -> Self {
         let text = fs::read_to_string(root.join(DIGESTS)).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| line.split_once('\t'));
-        Self(
-            lines
-                .map(|(name, own)| (name.to_owned(), own.to_owned()))
-                .collect(),
-        )
+        let lines = text.lines().map(|line| {
+            let mut words = line.split('\t').map(str::to_owned);
+            let mut next = || words.next().unwrap_or_default();
+            (next(), [next(), next()])
+        });
+        Self(lines.collect())
     }
 
     /// Returns `true` if a row of this contender on this platform is of an older program.
@@ -36,15 +37,16 @@ impl Digests {
         let mut words = program.split(' ');
         let [commit, own, machine] = [(); 3].map(|()| words.next().unwrap_or_default());
         let is_simulated = platform.starts_with("sim:");
-        !self.0.is_empty()
-            && (["", NONE].contains(&commit)
-                || own != self.of_system(system)
-                || is_simulated && machine != self.0.get(platform).map_or(NONE, String::as_str))
+        let is_of_today = |form: usize| {
+            let today = self.0.get(platform).map_or(NONE, |own| &own[form]);
+            own == self.of_system(system, form) && (!is_simulated || machine == today)
+        };
+        !self.0.is_empty() && (["", NONE].contains(&commit) || !is_of_today(0) && !is_of_today(1))
     }
 
     /// Returns the digest of the systems in a name, as a row has it.
-    fn of_system(&self, name: &str) -> String {
-        let digests = systems(name).map(|own| self.0.get(own).map_or("?", String::as_str));
+    fn of_system(&self, name: &str, form: usize) -> String {
+        let digests = systems(name).map(|own| self.0.get(own).map_or("?", |own| &own[form]));
         let digests = digests.collect::<Vec<_>>().join("+");
         if digests.is_empty() {
             NONE.to_owned()
@@ -68,7 +70,7 @@ impl Digests {
         };
         let meant = self.0.iter().filter(|own| is_meant(own.0));
         // FNV-1a.
-        let bytes = meant.flat_map(|(name, own)| name.bytes().chain(own.bytes()));
+        let bytes = meant.flat_map(|(name, own)| name.bytes().chain(own[0].bytes()));
         let sum = bytes.fold(0x811C_9DC5_u32, |sum, byte| {
             (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)
         });
@@ -89,7 +91,7 @@ mod tests {
     fn digests() -> Digests {
         let own = [("bs", "1"), ("is", "2"), ("lbs-31", "3"), ("sim:flat", "4")];
         Digests(
-            own.map(|(name, own)| (name.to_owned(), own.to_owned()))
+            own.map(|(name, own)| (name.to_owned(), [own.to_owned(), format!("{own}r")]))
                 .into(),
         )
     }
@@ -105,6 +107,13 @@ mod tests {
             ("bs", "sim:flat", "0123abc 1 5", true),
             ("bs", "sim:host", "0123abc 1 -", false),
             ("bs rounded against is", "native", "0123abc 1+2 amd", false),
+            (
+                "bs rounded against is",
+                "native",
+                "0123abc 1r+2r amd",
+                false,
+            ),
+            ("bs rounded against is", "native", "0123abc 1r+2 amd", true),
             ("bs rounded against is", "native", "0123abc 1+3 amd", true),
             ("lbs-31+batch=7", "native", "0123abc 7 amd", true),
             ("another", "native", "0123abc - amd", false),
