@@ -130,7 +130,9 @@ mod tests {
         let all = digests();
         let other = |changed: &str| {
             let mut digests = digests();
-            digests.0.insert(changed.to_owned(), "9".to_owned());
+            digests
+                .0
+                .insert(changed.to_owned(), ["9", "9"].map(str::to_owned));
             digests
         };
         let named = "everybuddy simulate --systems bs,is --machine flat";
