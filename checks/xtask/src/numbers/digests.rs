@@ -130,9 +130,7 @@ mod tests {
         let all = digests();
         let other = |changed: &str| {
             let mut digests = digests();
-            digests
-                .0
-                .insert(changed.to_owned(), ["9", "9"].map(str::to_owned));
+            digests.0.insert(changed.into(), ["9", "9"].map(Into::into));
             digests
         };
         let named = "everybuddy simulate --systems bs,is --machine flat";
