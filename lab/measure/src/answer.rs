@@ -402,11 +402,12 @@ fn matters(share: f64) -> String {
     let text = format!(
         "With Linux's lists, these calls take {percent}% of the time of the CPUs that made them"
     );
-    match share < LEAST_CALLING {
-        true => format!(
+    if share < LEAST_CALLING {
+        format!(
             "{text}: no allocator makes this program noticeably faster, unless CPUs wait for locks."
-        ),
-        false => format!("{text}: more than that, waits for locks apart, no allocator can save."),
+        )
+    } else {
+        format!("{text}: more than that, waits for locks apart, no allocator can save.")
     }
 }
 
