@@ -76,7 +76,7 @@ pub(super) struct Arguments {
     #[command(flatten)]
     start: Start,
 
-    /// Set the memory of the machine, from which the lengths of lists follow [default: what is managed]
+    /// Set the memory of the machine, which lists follow [default: what is managed]
     #[arg(long, value_name = "SIZE", conflicts_with_all = ["check", "instructions"])]
     machine: Option<Size>,
 
