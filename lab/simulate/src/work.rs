@@ -253,8 +253,8 @@ mod tests {
             at(90)
         );
         let worst = errors.last().unwrap();
-        // The worst is a look of `everybuddy` at words, which takes fewer instructions per access than a search.
-        assert!(worst.0 < 1.6, "{worst:?}");
+        // The worst is a refill of `everybuddy`, which takes a third of the instructions per access of a hit.
+        assert!(worst.0 < 2.3, "{worst:?}");
     }
 
     /// Where the two columns are of different calls, the first call after a trial has a multiple of the instructions.
