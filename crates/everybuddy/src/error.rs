@@ -14,7 +14,7 @@ use crate::frame::{Index, Order, Pfn};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllocateError {
     /// No block of that size is free, neither in the zone nor in any CPU's list. Also if one is free, but not in the
-    /// [`Place`](crate::Place) of the request, or belongs to a zone's reserve, or if there is no room for more runs.
+    /// [`Place`](crate::Place) of the request, or belongs to a zone's reserve, or if no more runs can be recorded.
     Exhausted,
     /// The request is larger than the largest block of this system.
     TooLarge {

@@ -28,7 +28,7 @@ const NO_TREE: u32 = u32::MAX;
 /// Means that own trees may have blocks of any order.
 const NOTHING_KNOWN: u32 = u32::MAX;
 
-/// Means that there is no frame. No memory has this many.
+/// Names no frame: memory never has this many.
 pub(super) const NOT_A_FRAME: u32 = u32::MAX;
 
 /// Means that there is no word. No memory has this many.
@@ -341,7 +341,7 @@ impl<'m, P: Platform> Local<'m, P> {
         (self.owns(&header.owner) && header.kind() == kind).then_some((tree, header))
     }
 
-    /// Takes what is wanted of the current tree. It is no larger than a tree.
+    /// Takes what is wanted of the current tree: at most a tree.
     pub(crate) fn take_current(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
         let Wanted {
             frames,
