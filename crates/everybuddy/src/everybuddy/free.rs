@@ -200,7 +200,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<(), FreeError> {
         let head = local.last_head(order);
         let list = local.lists.get(usize::from(head));
-        if let Some(list) = list.filter(|list| list.is_full()) {
+        // A list that holds nothing in this memory is full and empty: it is not used up.
+        if let Some(list) = list.filter(|list| list.is_full() && !list.is_empty()) {
             local.start_over(list, kind_of(head));
         }
         self.free_unlisted(cpu, local, start, order)

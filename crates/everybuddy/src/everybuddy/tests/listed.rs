@@ -277,3 +277,21 @@ fn lists_are_longer_where_memory_is_large() {
         assert_eq!(of.list(), entries, "{gib} GiB, {cpus} CPUs");
     }
 }
+
+#[test]
+fn a_free_that_no_list_can_hold_does_not_leave_the_current_tree() {
+    with_two_cpus(|system, zero, _| {
+        let order = Order::new(2).unwrap();
+        let local = system.local(zero.id()).unwrap();
+        let list = local.list(order, Kind::Staying).unwrap();
+        assert_eq!(list.end, list.bottom, "this memory is too small for a list");
+        let place = local.place(Kind::Staying);
+        let start = system.allocate(zero, Request::order(order)).unwrap();
+        let tree = place.tree_for(order).get();
+        assert_eq!(tree, system.shared.trees.tree_of(start.0));
+        system
+            .free(zero, Release::block(crate::Block::new(start, order)))
+            .unwrap();
+        assert_eq!(place.tree_for(order).get(), tree);
+    });
+}
