@@ -304,7 +304,7 @@ impl Oracle {
             RegionError::NotFree(_) if tries && promises.keeps_frames => true,
             RegionError::NotFree(frame) => named(frame, at),
             RegionError::Busy => promises.cpus > 1 || tries && promises.keeps_frames,
-            RegionError::NoSuchCpu | RegionError::NoRoom => false,
+            RegionError::NoSuchCpu => false,
         };
         match is_reason {
             true => Ok(()),

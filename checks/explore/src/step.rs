@@ -99,7 +99,6 @@ impl Refusal {
             Self::Region(RegionError::NotReserved(frame)) => (24, frame.0 as u32),
             Self::Region(RegionError::NoSuchCpu) => (25, 0),
             Self::Region(RegionError::Busy) => (26, 0),
-            Self::Region(RegionError::NoRoom) => (27, 0),
         };
         kind << 16 | u128::from(value)
     }

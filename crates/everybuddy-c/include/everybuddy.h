@@ -159,8 +159,6 @@ typedef enum {
     EB_ERROR_NOT_FREE = 43,
     // The range contains a frame that is not reserved; the value is its physical number.
     EB_ERROR_NOT_RESERVED = 44,
-    // The metadata have no room for another group of 64 frames with both holes and reserved ones.
-    EB_ERROR_NO_ROOM = 45,
     // The memory map has no frames, and no reach says where memory will be added.
     EB_ERROR_NO_MEMORY = 50,
     // Two ranges overlap, or are not in ascending order; the value is the position of the second one.
@@ -799,7 +797,7 @@ eb_status eb_add(eb_cpu *cpu,
 
 // Removes memory: a range of free frames becomes a hole. Drains all CPUs first. O(range).
 //
-// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`, `EB_ERROR_NO_ROOM`.
+// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`.
 //
 // # Safety
 // `cpu` came from `eb_cpu_claim`.

@@ -112,7 +112,6 @@ impl From<RegionError> for Failure {
             RegionError::NotReserved(frame) => Self::new(EB_ERROR_NOT_RESERVED, frame.0),
             RegionError::NoSuchCpu => EB_ERROR_NO_SUCH_CPU.into(),
             RegionError::Busy => EB_ERROR_BUSY.into(),
-            RegionError::NoRoom => EB_ERROR_NO_ROOM.into(),
         }
     }
 }

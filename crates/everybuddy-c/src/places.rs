@@ -23,7 +23,7 @@ pub unsafe extern "C" fn eb_add(cpu: *mut eb_cpu, range: eb_range) -> eb_status 
 
 /// Removes memory: a range of free frames becomes a hole. Drains all CPUs first. O(range).
 ///
-/// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`, `EB_ERROR_NO_ROOM`.
+/// Errors: `EB_ERROR_EMPTY_RANGE`, `EB_ERROR_OUTSIDE_SPAN`, `EB_ERROR_NOT_FREE`, `EB_ERROR_BUSY`.
 ///
 /// # Safety
 /// `cpu` came from `eb_cpu_claim`.

@@ -77,8 +77,6 @@ pub enum eb_status {
     EB_ERROR_NOT_FREE = 43,
     /// The range contains a frame that is not reserved; the value is its physical number.
     EB_ERROR_NOT_RESERVED = 44,
-    /// The metadata have no room for another group of 64 frames with both holes and reserved ones.
-    EB_ERROR_NO_ROOM = 45,
 
     /// The memory map has no frames, and no reach says where memory will be added.
     EB_ERROR_NO_MEMORY = 50,
@@ -146,7 +144,6 @@ pub(crate) const MESSAGES: &[(eb_status, &CStr)] = &[
     (EB_ERROR_ALREADY_MANAGED, c"a frame of the range is managed already: add each frame once"),
     (EB_ERROR_NOT_FREE, c"a frame of the range is not free: name free frames"),
     (EB_ERROR_NOT_RESERVED, c"a frame of the range is not reserved: name reserved frames"),
-    (EB_ERROR_NO_ROOM, c"no room to tell holes from reserved frames there: name whole groups of 64 frames"),
     (EB_ERROR_NO_MEMORY, c"the memory map has no frames: pass a range with frames, or a reach"),
     (EB_ERROR_UNORDERED_RANGES, c"a range overlaps or precedes the one before it: sort the memory map"),
     (EB_ERROR_SPAN_TOO_LARGE, c"the memory map has more than 16 TiB of 4 KiB frames: build several systems"),

@@ -152,10 +152,6 @@ pub enum RegionError<F = Pfn> {
     /// changed the same memory again and again; try again.
     /// [`kept_by_others`](crate::FrameAllocator::kept_by_others) names the CPU that keeps most.
     Busy,
-    /// The metadata have no room for another group of 64 frames that has both holes and reserved ones. Ranges of whole
-    /// groups, counted from the first frame of the span, need no room. `add` or `unreserve` of an earlier range gives
-    /// room back.
-    NoRoom,
 }
 
 /// The error of a layer, which knows no physical numbers.
@@ -172,7 +168,6 @@ impl RangeError {
             Self::NotReserved(index) => RegionError::NotReserved(of(index)),
             Self::NoSuchCpu => RegionError::NoSuchCpu,
             Self::Busy => RegionError::Busy,
-            Self::NoRoom => RegionError::NoRoom,
         }
     }
 }
@@ -187,10 +182,6 @@ impl<F: fmt::Display> fmt::Display for RegionError<F> {
             Self::NotReserved(frame) => write!(f, "{frame} is not reserved"),
             Self::NoSuchCpu => write!(f, "the system was not set up for a CPU with this number"),
             Self::Busy => write!(f, "busy: another CPU did not drain its list in time"),
-            Self::NoRoom => write!(
-                f,
-                "no room to tell holes from reserved frames there: use a range of whole groups of 64 frames"
-            ),
         }
     }
 }

@@ -443,29 +443,6 @@ static void busy(void)
     destroy(built);
 }
 
-/* `everybuddy` has a table for groups of 64 frames with both holes and reserved frames. */
-static void no_room(void)
-{
-    subject = "no room";
-    const eb_range memory = {0, 64 * 400};
-    eb_setup setup = eb_setup_new(&memory, 1, 1);
-    setup.system = "everybuddy";
-    machine built = build(&setup);
-    eb_cpu *cpu = NULL;
-    EXPECT(EB_OK, eb_cpu_claim(built.system, 0, &cpu));
-    eb_status status = EB_OK;
-    eb_range hole = {3, 1}, reserved = {60, 1};
-    for (; status == EB_OK && hole.start < memory.frames; hole.start += 64, reserved.start += 64) {
-        EXPECT(EB_OK, eb_remove(cpu, hole));
-        status = eb_reserve(cpu, reserved);
-    }
-    SEE(EB_ERROR_NO_ROOM, status);
-    eb_census census;
-    EXPECT(EB_OK, eb_check(cpu, &census, NULL));
-    EXPECT(EB_OK, eb_cpu_release(cpu));
-    destroy(built);
-}
-
 /* Each code has a message of its own; other numbers have one, too. */
 static void messages(void)
 {
@@ -493,7 +470,6 @@ int main(void)
     handles();
     operations();
     busy();
-    no_room();
     messages();
     int codes = 0;
     for (int code = 0; code < CODES; code++)

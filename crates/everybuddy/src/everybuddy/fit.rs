@@ -60,20 +60,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if found.is_some() {
             return found;
         }
-        let found = self.smallest_of_some(local, wanted);
-        let is_exact = |best: &Best| best.size == wanted.order;
-        let found = match found {
-            // The planes call listed blocks allocated, although they may be parts of a small block.
-            found if wanted.frames > 1 && !found.as_ref().is_some_and(is_exact) => {
-                if local.announce_all(&self.shared) {
-                    self.smallest_of_some(local, wanted)
-                } else {
-                    found
-                }
-            }
-            found => found,
-        };
-        let Best { tree, is_own, .. } = found?;
+        let Best { tree, is_own, .. } = self.smallest_of_some(local, wanted)?;
         let trees = &self.shared.trees;
         let header = trees.header(tree)?;
         if !is_own {

@@ -41,8 +41,6 @@ const LISTED_BLOCKS: u32 = 16;
 /// A list of blocks of several frames has at most one frame in this number of a CPU's share of memory, or one block of
 /// two frames.
 const BLOCKS_SHARE: u32 = 512;
-/// The most words with both holes and reserved frames.
-pub(super) const MAX_MIXED: u32 = 256;
 
 /// The numbers of a system.
 #[derive(Clone, Copy, Debug)]
@@ -138,11 +136,6 @@ impl Dimensions {
             below += 1;
         }
         entries
-    }
-
-    pub(super) const fn mixed(&self) -> usize {
-        let (words, most) = (self.words(), MAX_MIXED as usize);
-        if words < most { words } else { most }
     }
 }
 

@@ -6,8 +6,9 @@
 //! # Invariants
 //! 1. An allocation consists of *pieces*: blocks of 2^k frames that start at multiples of their size. A block is one
 //!    piece; a run is as few pieces as possible, and so is what a free leaves of an allocation.
-//! 2. The byte of the first frame of a piece is 2 (k + 1), plus the number of the kind of its tree. All other bytes are
-//!    zero, so the byte of a frame that is free, listed, absent, or inside a piece is zero.
+//! 2. The byte of the first frame of a piece is 2 (k + 1), plus the number of the kind of its tree. The byte of a
+//!    reserved frame is [`RESERVED`], which no piece has. All other bytes are zero: those of frames that are free,
+//!    listed, a hole, or inside a piece.
 //! 3. Only the holder of a piece writes its byte. An allocation writes it after it took the frames from a list or a
 //!    tree, and a free removes it before it returns them.
 //! 4. Several CPUs may hold parts of a piece, and free them simultaneously. Only one CPU divides pieces at a time, and
@@ -24,6 +25,9 @@ use super::word::Kind;
 
 /// The bit in the byte of a piece that a free left of a larger one.
 const DIVIDED: u8 = 0x80;
+
+/// The byte of a reserved frame.
+const RESERVED: u8 = 1;
 
 /// The bytes of all frames.
 pub(crate) struct Heads<'m, P: Platform> {
@@ -147,6 +151,25 @@ impl<'m, P: Platform> Heads<'m, P> {
         true
     }
 
+    /// Says of the frames that `bits` names, from `first` on, that they are reserved, or that they are not. They are
+    /// absent, and the CPU owns their tree.
+    pub(super) fn reserve(&self, first: u32, bits: u64, is_reserved: bool) {
+        for bit in ones(bits) {
+            if let Some(byte) = self.of(first + bit) {
+                byte.set(if is_reserved { RESERVED } else { 0 });
+            }
+        }
+    }
+
+    /// Returns those of the absent frames that `bits` names which are reserved. A hint, unless the CPU owns their tree.
+    pub(super) fn reserved(&self, first: u32, bits: u64) -> u64 {
+        let is_reserved = |bit: &u32| {
+            self.of(first + bit)
+                .is_some_and(|byte| byte.peek() == RESERVED)
+        };
+        ones(bits).filter(is_reserved).map(|bit| 1 << bit).sum()
+    }
+
     /// Returns the order and the kind of the piece that starts at a frame. A hint, except for its holder.
     pub(super) fn piece(&self, start: u32) -> Option<(Order, Kind)> {
         let byte = self.of(start)?.peek();
@@ -194,4 +217,14 @@ pub(super) fn kind_of(byte: u8) -> Kind {
 pub(super) fn order_of(byte: u8) -> Option<Order> {
     let above = u32::from((byte & !DIVIDED) >> 1);
     above.checked_sub(1).map(Order::saturating)
+}
+
+/// Returns the places of the bits that are set, lowest first.
+fn ones(mut bits: u64) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let place = bits.trailing_zeros();
+        let is_set = bits != 0;
+        bits &= bits.wrapping_sub(1);
+        is_set.then_some(place)
+    })
 }

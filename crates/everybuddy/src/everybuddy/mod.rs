@@ -68,7 +68,6 @@ use crate::detail::Detail;
 use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Frames, Index, Order};
 use crate::free_bits::FreeBits;
-use crate::lock::SpinLock;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
@@ -81,7 +80,7 @@ use geometry::{Dimensions, HEADS_WITH_LIST, TREES_PER_CPU};
 pub(crate) use geometry::{Geometry, LARGEST_TREE, SMALLEST_TREE};
 use heads::Heads;
 use local::{List, Local};
-use range::{Absent, Mixed};
+use range::Absent;
 use tree::AllTrees;
 use wanted::{Wanted, is_large};
 use word::{Header, Kind, Word};
@@ -91,9 +90,6 @@ pub struct OwnedTrees<'m, P: Platform> {
     shared: Shared<'m, P>,
     locals: &'m [Local<'m, P>],
     requests: &'m Requests<P>,
-    mixed: &'m [Mixed<P>],
-    /// Held while the table of mixed words changes.
-    mixed_lock: SpinLock<P>,
     /// 1 while a CPU divides pieces of allocations.
     divides: P::AtomicU32,
     span: Span,
@@ -121,7 +117,6 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             .slice::<Word<P>>(of.words())
             .slice::<P::AtomicU64>(of.windows().words())
             .slice::<Header<P>>(of.trees() as usize)
-            .slice::<Mixed<P>>(of.mixed())
             .slice::<P::Cell<u8>>(of.frames as usize)
             .slices::<List<P>>(HEADS_WITH_LIST, cpus)
             .slices::<P::Cell<u32>>(of.entries_below(HEADS_WITH_LIST), cpus)
@@ -180,7 +175,6 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             P::AtomicU64::new(0)
         })?;
         let headers = arena.zeroed("header of a tree", trees as usize)?;
-        let mixed = arena.zeroed("entry of a mixed word", of.mixed())?;
         let heads = arena.zeros::<P, u8>("byte of a frame", geometry.span.frames() as usize)?;
         let lists = arena.slice("list of freed blocks", HEADS_WITH_LIST * cpus, |index| {
             List::new(&of, index % HEADS_WITH_LIST)
@@ -211,8 +205,6 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             },
             locals,
             requests,
-            mixed,
-            mixed_lock: SpinLock::new(),
             divides: P::AtomicU32::new(0),
             span: geometry.span,
             max_order: geometry.max_order,
@@ -227,8 +219,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
     /// Turns frames into holes, before the system is in use.
     pub(crate) fn remove_before_use(&self, from: u32, to: u32) {
         let frames = to.saturating_sub(from);
-        // No frame is reserved yet, so the table is not needed.
-        let _ = self.withdraw_run((Index(from), frames), Absent::Hole);
+        self.withdraw_run((Index(from), frames), Absent::Hole);
     }
 
     /// Returns the number of frames of all trees, which may be more than those of the span.

@@ -1,17 +1,14 @@
 //! Ranges of frames: allocated where they are, added, removed, reserved.
 //!
 //! Such a request names its frames, so it claims their trees, in ascending order, and holds all of them while it checks
-//! and changes the frames. That a frame is absent is in the planes. Whether it is a hole or reserved is in the header
-//! of its tree, for all absent frames of a word together; only a word with frames of both kinds needs an entry in a
-//! table.
+//! and changes the frames. That a frame is absent is in the planes, and that it is reserved in its byte.
 //!
 //! # Invariants
-//! The table has an entry exactly for each word that has both holes and reserved frames: the reserved ones.
+//! Each frame of the span that is absent, and not reserved, is a hole.
 
-use crate::arena::zero_cells;
+use crate::bit_runs::WORD;
 use crate::error::{RangeError, RegionError};
 use crate::frame::Index;
-use crate::lock::{RawLock, Section};
 use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 use crate::region::FrameRange;
 
@@ -19,17 +16,6 @@ use super::OwnedTrees;
 use super::local::Local;
 use super::tree::Part;
 use super::word::Kind;
-
-zero_cells! {
-    /// The reserved frames of a word that has holes, too.
-    #[repr(C)]
-    struct Mixed {
-        /// The number of the word plus one; 0 if the entry is not in use.
-        word: Word<u64>,
-        /// Its reserved frames.
-        reserved: Word<u64>,
-    }
-}
 
 impl<P: Platform> Part<'_, P> {
     /// Turns free frames of a word into absent ones, as the owner.
@@ -138,7 +124,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         for part in self.shared.trees.parts(start.0, frames) {
             let wrong = wrong(&part) & part.frames;
             if wrong != 0 {
-                return Err(Index(part.index * 64 + wrong.trailing_zeros()));
+                return Err(Index(part.index * WORD + wrong.trailing_zeros()));
             }
         }
         Ok(())
@@ -217,44 +203,21 @@ impl<P: Platform> OwnedTrees<'_, P> {
             // The planes call the frames in lists allocated.
             self.with_trees(local, run, Ask::Always, || {
                 self.check_free(run)?;
-                let _section = Section::<P>::begin();
-                self.mixed_lock.lock();
-                let result = self.withdraw_run(run, to);
-                self.mixed_lock.unlock(&());
-                result
+                self.withdraw_run(run, to);
+                Ok(())
             })
         })
     }
 
-    /// Does the same in own trees, under the lock of the table. Fails if the table has no room.
-    pub(super) fn withdraw_run(&self, run: (Index, u32), to: Absent) -> Result<(), RangeError> {
-        // A word that changes as a whole has no absent frame of the other kind.
-        let mixes = |part: &Part<'_, P>| {
-            let (absent, reserved) = self.absent_in(part);
-            absent != 0
-                && match to {
-                    Absent::Hole => reserved == absent,
-                    Absent::Reserved => reserved == 0,
-                }
-        };
-        let parts = || self.shared.trees.parts(run.0.0, run.1);
-        let needed = parts().filter(mixes).count();
-        let unused = |entry: &&Mixed<P>| entry.word.load(Ordering::Relaxed) == 0;
-        if needed > 0 && self.mixed.iter().filter(unused).count() < needed {
-            return Err(RangeError::NoRoom);
-        }
-        for part in parts() {
-            let (_, reserved) = self.absent_in(&part);
+    /// Does the same in own trees, with frames that are free.
+    pub(super) fn withdraw_run(&self, run: (Index, u32), to: Absent) {
+        for part in self.shared.trees.parts(run.0.0, run.1) {
             part.withdraw();
-            self.set_reserved(
-                &part,
-                match to {
-                    Absent::Hole => reserved,
-                    Absent::Reserved => reserved | part.frames,
-                },
-            );
+            let is_reserved = to == Absent::Reserved;
+            self.shared
+                .heads
+                .reserve(part.index * WORD, part.frames, is_reserved);
         }
-        Ok(())
     }
 
     /// Turns a range of holes or reserved frames into free ones.
@@ -267,13 +230,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
         self.span.on(range, |start, frames| {
             let run = (start, frames);
-            self.with_trees(local, run, Ask::IfOwned, || {
-                let _section = Section::<P>::begin();
-                self.mixed_lock.lock();
-                let result = self.restore_run(run, from);
-                self.mixed_lock.unlock(&());
-                result
-            })
+            self.with_trees(local, run, Ask::IfOwned, || self.restore_run(run, from))
         })
     }
 
@@ -293,9 +250,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // meanwhile.
         self.requests.refused.forget();
         for part in self.shared.trees.parts(run.0.0, run.1) {
-            let (_, reserved) = self.absent_in(&part);
+            self.shared
+                .heads
+                .reserve(part.index * WORD, part.frames, false);
             part.restore();
-            self.set_reserved(&part, reserved & !part.frames);
         }
         Ok(())
     }
@@ -306,49 +264,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return (0, 0);
         }
         let absent = part.word.own.peek() & part.word.foreign.load(Ordering::Relaxed);
-        if part.header.reserved.peek() & part.mask == 0 {
-            return (absent, 0);
-        }
-        let entry = self.entry(part.index);
-        let reserved = entry.map_or(absent, |entry| entry.reserved.load(Ordering::Relaxed));
+        let reserved = self.shared.heads.reserved(part.index * WORD, absent);
         (absent, reserved)
-    }
-
-    /// Returns the entry of a word.
-    fn entry(&self, index: u32) -> Option<&Mixed<P>> {
-        let word = u64::from(index) + 1;
-        let has = |entry: &&Mixed<P>| entry.word.load(Ordering::Relaxed) == word;
-        self.mixed.iter().find(has)
-    }
-
-    /// Records which absent frames of a word are reserved. An entry is unused if there has to be one.
-    fn set_reserved(&self, part: &Part<'_, P>, reserved: u64) {
-        let absent = match part.header.absent.get() & part.mask {
-            0 => 0,
-            _ => part.word.own.get() & part.word.foreign.load(Ordering::Relaxed),
-        };
-        let masks = part.header.reserved.get();
-        part.header.reserved.set(match reserved {
-            0 => masks & !part.mask,
-            _ => masks | part.mask,
-        });
-        let own = self.entry(part.index);
-        if reserved == 0 || reserved == absent {
-            if let Some(entry) = own {
-                entry.word.store(0, Ordering::Relaxed);
-            }
-            return;
-        }
-        let unused = || {
-            let unused = |entry: &&Mixed<P>| entry.word.load(Ordering::Relaxed) == 0;
-            self.mixed.iter().find(unused)
-        };
-        if let Some(entry) = own.or_else(unused) {
-            // Relaxed: readers without the lock get a hint.
-            entry.reserved.store(reserved, Ordering::Relaxed);
-            entry
-                .word
-                .store(u64::from(part.index) + 1, Ordering::Relaxed);
-        }
     }
 }

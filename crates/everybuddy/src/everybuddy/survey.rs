@@ -265,7 +265,6 @@ impl<P: Platform> OwnedTrees<'_, P> {
             what: "the lists have more frames than the planes call allocated",
         })?;
         self.check_heads(census.allocated)?;
-        self.check_table()?;
         self.check_places()?;
         self.check_refused()?;
         Ok(census)
@@ -391,13 +390,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let is_in = |masks: u64| masks & part.mask != 0;
         let (own, foreign) = (word.own.get(), word.foreign.load(Ordering::Relaxed));
         let (any, absent) = (is_in(header.any.get()), is_in(header.absent.get()));
-        let (reserved, inbox) = (
-            is_in(header.reserved.get()),
-            is_in(header.inbox.load(Ordering::Relaxed)),
-        );
+        let inbox = is_in(header.inbox.load(Ordering::Relaxed));
         if !is_in(header.split.get()) {
             // The inbox may have a word whose returned frames were collected before their free had ended.
-            let is_plain = own | foreign == 0 && !(any || absent || reserved);
+            let is_plain = own | foreign == 0 && !(any || absent);
             return is_plain
                 .then_some(())
                 .ok_or("a word that is not split is not empty");
@@ -425,30 +421,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if !inbox && !(0..WORD).all(|bit| returned >> bit & 1 == 0 || is_kept(bit)) {
             return Err("a returned frame is neither in the inbox nor kept");
         }
-        if reserved && !absent {
-            Err("a frame is reserved that is not absent")
-        } else {
+        if self
+            .shared
+            .heads
+            .reserved(part.index * WORD, !(own & foreign))
+            == 0
+        {
             Ok(())
+        } else {
+            Err("a frame is reserved that is not absent")
         }
-    }
-
-    /// Checks that the table has an entry for each word with both kinds of absent frames, and no other.
-    fn check_table(&self) -> Result<(), Violation> {
-        for entry in self.mixed {
-            let word = entry.word.load(Ordering::Relaxed);
-            let Some(index) = word.checked_sub(1) else {
-                continue;
-            };
-            let index = Index(index as u32 * WORD);
-            let is_mixed = self.shared.trees.part(index.0).is_some_and(|part| {
-                let (absent, reserved) = self.absent_in(&part);
-                reserved != 0 && reserved != absent && reserved & !absent == 0
-            });
-            if !is_mixed {
-                let what = "the table of mixed words has a word that is not mixed";
-                return Err(Violation { index, what });
-            }
-        }
-        Ok(())
     }
 }

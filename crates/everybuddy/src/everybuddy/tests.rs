@@ -4,7 +4,6 @@ use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
-use super::geometry::MAX_MIXED;
 use super::*;
 use crate::arena::Memory;
 use crate::bit_runs::WORD;
@@ -475,30 +474,32 @@ fn a_free_frame_above_the_first_fit_point_waits_for_its_turn() {
 }
 
 #[test]
-fn words_of_both_kinds_are_limited_and_refused_without_a_change() {
-    let frames = 64 * (MAX_MIXED + 8);
-    with_system((frames, 0), 1, (Some(64), 6), |system| {
+fn each_frame_of_a_word_is_a_hole_or_reserved_by_itself() {
+    with_system((128, 0), 1, (Some(64), 6), |system| {
         let set = NativeCpus::new(1);
         let mut cpu = set.claim(CpuId(0)).unwrap();
-        let range = |word: u32, at: u32| FrameRange::new(Pfn(u64::from(64 * word + at)), 1);
-        for word in 0..MAX_MIXED {
-            system.reserve(&mut cpu, range(word, 3)).unwrap();
-            system.remove(&mut cpu, range(word, 60)).unwrap();
+        let range = |from, frames| FrameRange::new(Pfn(from), frames);
+        system.remove(&mut cpu, range(60, 8)).unwrap();
+        system.reserve(&mut cpu, range(3, 2)).unwrap();
+        let census = system.check(&mut cpu).unwrap();
+        assert_eq!((census.holes, census.reserved), (8, 2));
+        for (frame, error) in [(3, FreeError::Reserved), (60, FreeError::Hole)] {
+            let freed = system.free(&mut cpu, Release::frame(Index(frame)));
+            assert_eq!(freed, Err(error));
+            let nested = system.free_nested(CpuId(0), Release::frame(Index(frame)));
+            assert_eq!(nested, Err(error));
         }
-        let last = MAX_MIXED + 1;
-        system.remove(&mut cpu, range(last, 0)).unwrap();
-        let before = system.check(&mut cpu).unwrap();
-        let refused = system.reserve(&mut cpu, range(last, 1));
-        assert_eq!(refused, Err(RegionError::NoRoom));
-        assert_eq!(system.check(&mut cpu).unwrap(), before);
-        // A word that is whole again gives its entry back.
-        system.unreserve(&mut cpu, range(5, 3)).unwrap();
-        system.reserve(&mut cpu, range(last, 1)).unwrap();
-        let nested = system.free_nested(CpuId(0), Release::frame(Index(64 * last + 1)));
-        assert_eq!(nested, Err(FreeError::Reserved));
-        let nested = system.free_nested(CpuId(0), Release::frame(Index(64 * last)));
-        assert_eq!(nested, Err(FreeError::Hole));
-        system.check(&mut cpu).unwrap();
+        let wrong = system.unreserve(&mut cpu, range(4, 2));
+        assert_eq!(wrong, Err(RegionError::NotReserved(Pfn(5))));
+        let wrong = system.add(&mut cpu, range(4, 1));
+        assert_eq!(wrong, Err(RegionError::AlreadyManaged(Pfn(4))));
+        assert_eq!(system.check(&mut cpu).unwrap(), census);
+        system.unreserve(&mut cpu, range(3, 2)).unwrap();
+        system.add(&mut cpu, range(60, 8)).unwrap();
+        assert_eq!(system.check(&mut cpu).unwrap().free, 128);
+        system
+            .allocate(&mut cpu, Request::order(Order::new(6).unwrap()))
+            .unwrap();
     });
 }
 

@@ -34,8 +34,6 @@ zero_cells! {
         any: Cell<u64>,
         /// The words with absent frames.
         absent: Cell<u64>,
-        /// Those of them with reserved frames.
-        reserved: Cell<u64>,
         /// The words with returned frames that no CPU keeps.
         inbox: Word<u64>,
         /// The words of `any` that `failed` says nothing about: frames were freed there since they were searched.

@@ -56,7 +56,6 @@ fn check_finds_faults_of_words() {
     for mask in [
         |header: &Header<Native>| header.any.set(header.any.get() | 2),
         |header: &Header<Native>| header.absent.set(2),
-        |header: &Header<Native>| header.reserved.set(2),
     ] {
         assert_eq!(found_after(|system| mask(header(system, 0))), Err(whole));
     }
@@ -86,7 +85,7 @@ fn check_finds_faults_of_words() {
         header(system, 0).inbox.store(1, Ordering::Relaxed);
     });
     assert_ne!(found, Err(nowhere));
-    let found = found_after(|system| header(system, 0).reserved.set(1));
+    let found = found_after(|system| system.shared.heads.reserve(USED, 1 << 9, true));
     assert_eq!(found, Err("a frame is reserved that is not absent"));
 }
 
@@ -121,9 +120,6 @@ fn check_finds_faults_of_trees() {
         refused.remember(refused.moment(), Order::ZERO);
     });
     assert_eq!(found, Err("a block is free that is remembered as refused"));
-    let found = found_after(|system| system.mixed[0].word.store(1, Ordering::Relaxed));
-    let table = "the table of mixed words has a word that is not mixed";
-    assert_eq!(found, Err(table));
 }
 
 #[test]
