@@ -119,7 +119,7 @@ impl<P: Platform> Local<'_, P> {
         if start < list.point.get() {
             let passed = self.place(kind).passed.get() + frames;
             self.place(kind).passed.set(passed);
-            if passed >= list.end - list.bottom {
+            if passed as usize >= list.entries.len() {
                 self.start_over(list, kind);
             }
         }
@@ -176,7 +176,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         &self,
         cpu: &mut P::Cpu,
         local: &Local<'_, P>,
-        list: &List<P>,
+        list: &List<'_, P>,
         (start, order): (u32, Order),
     ) -> Result<(), FreeError> {
         if start > list.point.get() {

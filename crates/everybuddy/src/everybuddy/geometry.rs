@@ -127,12 +127,11 @@ impl Dimensions {
         }
     }
 
-    /// Returns the number of entries of all lists with a lower head than this one. Each list has one that names no
-    /// block, and then those of its blocks.
+    /// Returns the number of entries of all lists with a lower head than this one.
     pub(super) const fn entries_below(&self, head: usize) -> usize {
         let (mut entries, mut below) = (0, 0);
         while below < head {
-            entries += 1 + self.listed(below) as usize;
+            entries += self.listed(below) as usize;
             below += 1;
         }
         entries

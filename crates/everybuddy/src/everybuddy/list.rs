@@ -31,15 +31,15 @@ impl<'m, P: Platform> Local<'m, P> {
     #[inline(always)]
     pub(crate) fn hit(&self, shared: &Shared<'_, P>, order: Order, kind: Kind) -> Option<u32> {
         let list = self.list(order, kind)?;
-        let top = list.top.get();
-        let start = self.entries.get(top as usize)?.get();
-        // If the list is empty, its entry names no frame.
+        // An empty list has no such entry.
+        let last = list.count.get().wrapping_sub(1);
+        let start = list.entries.get(last as usize)?.get();
         let byte = shared.heads.of(start)?;
         // Two CPUs that freed the block simultaneously may both have listed it.
         if self.is_closed() || byte.get() != 0 {
             return None;
         }
-        list.top.set(top.wrapping_sub(1));
+        list.count.set(last);
         byte.set(head(order, kind));
         Some(start)
     }
@@ -61,7 +61,7 @@ impl<'m, P: Platform> Local<'m, P> {
         shared: &Shared<'_, P>,
         start: u32,
         order: Order,
-    ) -> Option<&'m List<P>> {
+    ) -> Option<&List<'m, P>> {
         let last = self.last_head(order);
         let list = self.lists.get(usize::from(last))?;
         let byte = shared.heads.of(start)?;
@@ -81,8 +81,8 @@ impl<'m, P: Platform> Local<'m, P> {
         ) else {
             return;
         };
-        let (top, end) = (list.top.get() as usize, list.end as usize);
-        let room = self.entries.get(top + 1..=end).unwrap_or_default();
+        let listed = list.count.get();
+        let room = list.entries.get(listed as usize..).unwrap_or_default();
         let taken = shared
             .trees
             .take_of_first(tree, header, true, (order, room.len()));
@@ -101,7 +101,7 @@ impl<'m, P: Platform> Local<'m, P> {
         if let Some(highest) = entries.first() {
             list.point.set(highest.get());
         }
-        list.top.set(top as u32 + count);
+        list.count.set(listed + count);
     }
 
     /// Takes a block of the list, and drops entries that are no longer free. If a request for a frame finds all lists
@@ -113,7 +113,7 @@ impl<'m, P: Platform> Local<'m, P> {
             if start.is_some() {
                 return start;
             }
-            list.top.set(list.top.get() - 1);
+            list.count.set(list.count.get() - 1);
         }
         if order == Order::ZERO && self.may_keep() && self.lists.iter().all(List::is_empty) {
             self.announce_pending(shared);
@@ -125,23 +125,20 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Puts a block that the planes call allocated into a list, wherever it lies. Returns `false` if the list has no
     /// room, or if the CPU may not keep it.
     #[inline(always)]
-    pub(super) fn push(&self, list: &List<P>, start: u32) -> bool {
+    pub(super) fn push(&self, list: &List<'_, P>, start: u32) -> bool {
         // Relaxed: a hint, as in `owns`.
         if self.free_identity.load(Ordering::Relaxed) == CLOSED_ID {
             return false;
         }
-        let top = list.top.get();
-        if top >= list.end {
-            return false;
-        }
-        let Some(entry) = self.entries.get(top as usize + 1) else {
+        let count = list.count.get();
+        let Some(entry) = list.entries.get(count as usize) else {
             return false;
         };
         if self.keeps.load(Ordering::Relaxed) == 0 {
             self.keeps.store(1, Ordering::Relaxed);
         }
         entry.set(start);
-        list.top.set(top + 1);
+        list.count.set(count + 1);
         true
     }
 
@@ -184,8 +181,8 @@ impl<'m, P: Platform> Local<'m, P> {
         let mut any = false;
         let is_kept = self.may_keep();
         for (list, order) in self.lists.iter().zip(listed_orders()) {
-            let blocks = self.blocks_of(list);
-            list.top.set(list.bottom);
+            let blocks = list.blocks();
+            list.count.set(0);
             if !is_kept {
                 continue;
             }
@@ -266,18 +263,11 @@ impl<'m, P: Platform> Local<'m, P> {
         self.keeps.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the entries of the blocks of a list. A hint, unless the CPU is at rest.
-    fn blocks_of(&self, list: &List<P>) -> &'m [P::Cell<u32>] {
-        let top = list.top.peek().min(list.end) as usize;
-        let blocks = self.entries.get(list.bottom as usize + 1..=top);
-        blocks.unwrap_or_default()
-    }
-
     /// Returns the blocks of the lists: their first frames and their orders. A hint, unless the CPU is at rest.
     pub(crate) fn listed(&self) -> impl Iterator<Item = (u32, Order)> {
         let lists = self.lists.iter().zip(listed_orders());
         lists.flat_map(|(list, order)| {
-            let blocks = self.blocks_of(list).iter();
+            let blocks = list.blocks().iter();
             blocks.map(move |start| (start.peek(), order))
         })
     }
@@ -286,7 +276,7 @@ impl<'m, P: Platform> Local<'m, P> {
     pub(crate) fn listed_frames(&self) -> u64 {
         let lists = self.lists.iter().zip(listed_orders());
         lists
-            .map(|(list, order)| (self.blocks_of(list).len() as u64) << order.index())
+            .map(|(list, order)| (list.blocks().len() as u64) << order.index())
             .sum()
     }
 }

@@ -16,7 +16,7 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
-use super::geometry::Dimensions;
+use super::geometry::{Dimensions, HEADS_WITH_LIST};
 use super::heads::head;
 use super::slots::OwnSlots;
 use super::wanted::{CLOSED_ID, Wanted, is_large};
@@ -27,9 +27,6 @@ const NO_TREE: u32 = u32::MAX;
 
 /// Means that own trees may have blocks of any order.
 const NOTHING_KNOWN: u32 = u32::MAX;
-
-/// Names no frame: memory never has this many.
-pub(super) const NOT_A_FRAME: u32 = u32::MAX;
 
 /// Means that there is no word. No memory has this many.
 pub(super) const NO_WORD: u32 = u32::MAX;
@@ -50,35 +47,38 @@ pub(crate) enum Scope {
 }
 
 /// The list of the blocks of an order and a kind that a CPU freed last.
-pub(super) struct List<P: Platform> {
-    /// The entry of the block that was freed last.
-    pub(super) top: P::Cell<u32>,
+#[repr(C, align(32))]
+pub(super) struct List<'m, P: Platform> {
+    /// Its places, the first of which hold blocks.
+    pub(super) entries: &'m [P::Cell<u32>],
+    /// The number of its blocks.
+    pub(super) count: P::Cell<u32>,
     /// The first-fit point: where the CPU last allocated such a block by address.
     pub(super) point: P::Cell<u32>,
-    /// The entry before those of blocks, which names no block.
-    pub(super) bottom: u32,
-    /// The last entry.
-    pub(super) end: u32,
 }
 
-impl<P: Platform> List<P> {
-    /// Creates the empty list of a head.
-    pub(super) fn new(of: &Dimensions, head: usize) -> Self {
-        let bottom = of.entries_below(head) as u32;
+impl<'m, P: Platform> List<'m, P> {
+    /// Creates an empty list.
+    fn new(entries: &'m [P::Cell<u32>]) -> Self {
         Self {
-            top: P::Cell::new(bottom),
+            entries,
+            count: P::Cell::new(0),
             point: P::Cell::new(0),
-            bottom,
-            end: bottom + of.listed(head),
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.top.get() == self.bottom
+        self.count.get() == 0
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.top.get() == self.end
+        self.count.get() as usize == self.entries.len()
+    }
+
+    /// Returns the entries of its blocks. A hint, unless the CPU is at rest.
+    pub(super) fn blocks(&self) -> &'m [P::Cell<u32>] {
+        let count = (self.count.peek() as usize).min(self.entries.len());
+        self.entries.get(..count).unwrap_or_default()
     }
 }
 
@@ -163,10 +163,6 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) free_identity: P::AtomicU32,
     /// By [`Kind`].
     pub(super) places: [KindPlace<P>; Kind::COUNT],
-    /// By head.
-    pub(super) lists: &'m [List<P>],
-    /// The entries of all lists.
-    pub(super) entries: &'m [P::Cell<u32>],
     /// The kind of the last free into a list.
     pub(super) last: P::Cell<u8>,
     pub(super) slots: OwnSlots<'m, P>,
@@ -190,6 +186,8 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) fitting: Fitting<P>,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
+    /// By head.
+    pub(super) lists: [List<'m, P>; HEADS_WITH_LIST],
 }
 
 impl<'m, P: Platform> Local<'m, P> {
@@ -198,34 +196,30 @@ impl<'m, P: Platform> Local<'m, P> {
         cpu: u32,
         home: u32,
         fitting: Fitting<P>,
-        (lists, entries): (&'m [List<P>], &'m [P::Cell<u32>]),
+        (of, entries): (&Dimensions, &'m [P::Cell<u32>]),
         slots: &'m [P::Cell<u32>],
     ) -> Self {
-        let zero = || P::Cell::new(0);
-        for entry in lists
-            .iter()
-            .filter_map(|list| entries.get(list.bottom as usize))
-        {
-            entry.set(NOT_A_FRAME);
-        }
+        let list = |head| {
+            let places = of.entries_below(head)..of.entries_below(head + 1);
+            List::new(entries.get(places).unwrap_or_default())
+        };
         Self {
             identity: P::AtomicU32::new(CLOSED_ID),
             free_identity: P::AtomicU32::new(CLOSED_ID),
             places: Kind::ALL.map(|_| KindPlace::new()),
-            lists,
-            entries,
             last: P::Cell::new(0),
             slots: OwnSlots::new(slots),
             keeps: P::AtomicU32::new(0),
-            freed: zero(),
+            freed: P::Cell::new(0),
             pending: P::Cell::new(NO_WORD),
             times: P::Cell::new(0),
             id: cpu + 1,
             home,
             nested_frees: P::AtomicU32::new(0),
-            below: zero(),
+            below: P::Cell::new(0),
             fitting,
             state: CachePadded::new(P::AtomicU32::new(0)),
+            lists: core::array::from_fn(list),
         }
     }
 
@@ -240,7 +234,7 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Returns the list of a block, if blocks of this order have lists.
     #[inline(always)]
-    pub(super) fn list(&self, order: Order, kind: Kind) -> Option<&'m List<P>> {
+    pub(super) fn list(&self, order: Order, kind: Kind) -> Option<&List<'m, P>> {
         self.lists.get(usize::from(head(order, kind)))
     }
 
@@ -248,7 +242,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// free that the list does not name. If the point stayed where it is, a CPU whose list serves all its requests
     /// would never allocate by address again.
     #[inline(always)]
-    pub(super) fn start_over(&self, list: &List<P>, kind: Kind) {
+    pub(super) fn start_over(&self, list: &List<'_, P>, kind: Kind) {
         list.point.set(0);
         self.place(kind).passed.set(0);
         self.place(kind).leave();

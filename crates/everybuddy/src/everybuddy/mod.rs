@@ -79,7 +79,7 @@ use foreign::{GROUP, Shared};
 use geometry::{Dimensions, HEADS_WITH_LIST, TREES_PER_CPU};
 pub(crate) use geometry::{Geometry, LARGEST_TREE, SMALLEST_TREE};
 use heads::Heads;
-use local::{List, Local};
+use local::Local;
 use range::Absent;
 use tree::AllTrees;
 use wanted::{Wanted, is_large};
@@ -118,7 +118,6 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             .slice::<P::AtomicU64>(of.windows().words())
             .slice::<Header<P>>(of.trees() as usize)
             .slice::<P::Cell<u8>>(of.frames as usize)
-            .slices::<List<P>>(HEADS_WITH_LIST, cpus)
             .slices::<P::Cell<u32>>(of.entries_below(HEADS_WITH_LIST), cpus)
             .slices::<P::Cell<u32>>(of.owned(), cpus)
             .slice::<Local<'m, P>>(cpus)
@@ -176,9 +175,6 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         })?;
         let headers = arena.zeroed("header of a tree", trees as usize)?;
         let heads = arena.zeros::<P, u8>("byte of a frame", geometry.span.frames() as usize)?;
-        let lists = arena.slice("list of freed blocks", HEADS_WITH_LIST * cpus, |index| {
-            List::new(&of, index % HEADS_WITH_LIST)
-        })?;
         let freed = arena.zeros_of_all::<P, u32>("freed block", entries, cpus)?;
         let slots = arena.zeros_of_all::<P, u32>("own tree", owned, cpus)?;
         let part = |all: &'m [P::Cell<u32>], cpu: usize, length: usize| {
@@ -186,14 +182,11 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
                 .unwrap_or_default()
         };
         let locals = arena.slice("state of a CPU", cpus, |cpu| {
-            let lists = lists
-                .get(cpu * HEADS_WITH_LIST..(cpu + 1) * HEADS_WITH_LIST)
-                .unwrap_or_default();
             let (freed, slots) = (part(freed, cpu, entries), part(slots, cpu, owned));
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
             let fitting = Fitting::new(first_tree, geometry.span.frames());
-            Local::new(cpu as u32, home, fitting, (lists, freed), slots)
+            Local::new(cpu as u32, home, fitting, (&of, freed), slots)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {

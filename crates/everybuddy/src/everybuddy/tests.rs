@@ -4,6 +4,7 @@ use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
+use super::local::List;
 use super::*;
 use crate::arena::Memory;
 use crate::bit_runs::WORD;
@@ -409,7 +410,11 @@ fn free_into_tree(
 }
 
 /// Returns a CPU's list of single frames.
-fn singles<'s>(system: &'s OwnedTrees<'_, Native>, cpu: usize, kind: Kind) -> &'s List<Native> {
+fn singles<'s, 'm>(
+    system: &'s OwnedTrees<'m, Native>,
+    cpu: usize,
+    kind: Kind,
+) -> &'s List<'m, Native> {
     system.locals[cpu].list(Order::ZERO, kind).unwrap()
 }
 

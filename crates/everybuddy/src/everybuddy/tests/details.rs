@@ -485,6 +485,8 @@ fn a_hit_looks_at_all_split_words_before_whole_ones() {
 
 /// A guide says what the metadata take, and a CPU reads its state in each operation.
 #[test]
-fn the_state_of_a_cpu_is_four_cache_lines() {
-    assert_eq!(size_of::<Local<'_, Native>>(), 4 * 64);
+fn the_state_of_a_cpu_is_four_cache_lines_and_its_lists() {
+    let lists = core::mem::offset_of!(Local<'_, Native>, lists);
+    assert_eq!(lists, 4 * 64);
+    assert_eq!(size_of::<Local<'_, Native>>(), lists + 32 * HEADS_WITH_LIST);
 }

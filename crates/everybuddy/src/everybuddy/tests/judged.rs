@@ -126,11 +126,9 @@ fn check_finds_faults_of_trees() {
 fn check_finds_faults_of_lists_and_of_pieces() {
     let list = |system: &Trees<'_>, cpu: usize, frames: &[u32]| {
         let list = singles(system, cpu, Kind::Staying);
-        list.top.set(list.bottom);
-        for frame in frames {
-            let top = list.top.get() + 1;
-            system.locals[cpu].entries[top as usize].set(*frame);
-            list.top.set(top);
+        list.count.set(frames.len() as u32);
+        for (entry, frame) in list.entries.iter().zip(frames) {
+            entry.set(*frame);
         }
     };
     let remove = |system: &Trees<'_>, frame| system.shared.heads.of(frame).unwrap().set(0);

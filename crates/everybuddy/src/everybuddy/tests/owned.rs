@@ -383,7 +383,7 @@ fn frees_that_enter_no_list_move_the_first_fit_point() {
                 }
                 let last = system.allocate(cpu, Request::FRAME).unwrap();
                 assert_eq!(list.point.get(), last.0);
-                let blocks = (list.end - list.bottom).div_ceil(32);
+                let blocks = (list.entries.len() as u32).div_ceil(32);
                 for block in 0..blocks {
                     assert_eq!(list.point.get(), last.0);
                     // In another tree each time, so that the CPU does not become its owner.
