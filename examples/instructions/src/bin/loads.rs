@@ -1,0 +1,221 @@
+//! Loads of `everybuddy`, for an instruction counter.
+//!
+//! Memory has 1 GiB. Each argument is a load; each runs in a system of its own. The program prints a line for each: the
+//! load, the pairs of an allocation and a free, the requests that were refused, by order, and the blocks of 2 MiB that
+//! are free at the end, when all lists are empty. `ci/seam.sh` and `ci/mechanisms.sh` run it under callgrind, which
+//! counts only inside the module `measured`.
+//!
+//! | load | calls |
+//! |---|---|
+//! | `relief:LEVEL` | memory is filled to 99.9 % with blocks of 1 to 16 frames, all sizes equally often, and emptied at random to a level, in tenths of a percent. Then random blocks are freed, and others allocated; the first 2,000 pairs are not counted |
+//! | `steady:LEVEL` | memory is filled to the level; of the blocks, 984 in 1,000 are frames, and the others have 2 to 16 |
+//! | `aged:LEVEL` | the same mixture, from 90 % down to the level, then a million pairs |
+//! | `burst:ORDER` | 8,192 blocks, or half of memory, are allocated, and freed at random |
+//! | `exit:ORDER` | the same, freed in order |
+//! | `handover:ORDER` | a CPU allocates 512 blocks, and another one frees them in order |
+//!
+//! `LOAD/CPUS` builds the system for several CPUs, of which one calls; `LOAD*CPUS` lets all call in turn, 64 times each.
+
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+
+use everybuddy::System as _;
+use everybuddy::prelude::*;
+use everybuddy_example_instructions::Random;
+
+type Cpu = <Native as Platform>::Cpu;
+type System<'m> = <Everybuddy as everybuddy::systems::System>::Built<'m, Native>;
+
+const FRAMES: u32 = 1 << 18;
+const ORDERS: usize = 5;
+/// The calls of a CPU in turn.
+const TURN: usize = 64;
+
+/// The functions inside which instructions are counted.
+mod measured {
+    use super::*;
+
+    #[inline(never)]
+    pub(super) fn allocate(system: &System<'_>, cpu: &mut Cpu, order: Order) -> Option<Index> {
+        system.allocate(cpu, Request::order(order)).ok()
+    }
+
+    #[inline(never)]
+    pub(super) fn free(system: &System<'_>, cpu: &mut Cpu, block: Block) -> bool {
+        system.free(cpu, Release::block(block)).is_ok()
+    }
+}
+
+/// Callgrind writes down what it counted so far, and starts anew.
+#[inline(never)]
+fn finish(pairs: usize) -> usize {
+    black_box(pairs)
+}
+
+/// Callgrind forgets what it counted so far.
+#[inline(never)]
+fn discard(reason: &str) -> usize {
+    black_box(reason).len()
+}
+
+fn order(number: usize) -> Order {
+    Order::new(number as u8).expect("a small order")
+}
+
+struct Run<'m> {
+    system: &'m System<'m>,
+    cpus: Vec<Cpu>,
+    calls: usize,
+    held: Vec<Block>,
+    used: u32,
+    random: Random,
+    /// Whether most blocks are frames.
+    is_mostly_single: bool,
+    refused: [u32; ORDERS],
+}
+
+impl Run<'_> {
+    fn is_above(&self, level: u32) -> bool {
+        u64::from(self.used) * 1000 >= u64::from(FRAMES) * u64::from(level)
+    }
+
+    fn cpu(&mut self) -> usize {
+        self.calls += 1;
+        self.calls / TURN % self.cpus.len()
+    }
+
+    fn allocate(&mut self) {
+        let size = match self.is_mostly_single {
+            false => self.random.below(ORDERS),
+            true if self.random.below(1000) < 984 => 0,
+            true => 1 + self.random.below(ORDERS - 1),
+        };
+        let cpu = self.cpu();
+        match measured::allocate(self.system, &mut self.cpus[cpu], order(size)) {
+            Some(start) => {
+                self.held.push(Block::new(start, order(size)));
+                self.used += order(size).frames();
+            }
+            None => self.refused[size] += 1,
+        }
+    }
+
+    fn fill_to(&mut self, level: u32) {
+        while !self.is_above(level) {
+            self.allocate();
+        }
+    }
+
+    fn empty_to(&mut self, level: u32) {
+        while self.is_above(level) {
+            let index = self.random.below(self.held.len());
+            let block = self.held.swap_remove(index);
+            self.used -= block.order.frames();
+            let cpu = self.cpu();
+            assert!(measured::free(self.system, &mut self.cpus[cpu], block));
+        }
+    }
+
+    fn replace(&mut self, level: u32, pairs: usize) -> usize {
+        self.refused = [0; ORDERS];
+        for _ in 0..pairs {
+            self.empty_to(level);
+            self.allocate();
+        }
+        pairs
+    }
+
+    /// Some blocks, allocated by the first CPU and freed by the last one.
+    fn bursts(&mut self, size: usize, most: usize, is_random: bool) -> usize {
+        let blocks = most.min(FRAMES as usize >> (size + 1));
+        let rounds = 65_536 / blocks;
+        for round in 0..=rounds {
+            if round == 1 {
+                discard("the first round takes trees");
+            }
+            for _ in 0..blocks {
+                let cpu = &mut self.cpus[0];
+                let start =
+                    measured::allocate(self.system, cpu, order(size)).expect("half is free");
+                self.held.push(Block::new(start, order(size)));
+            }
+            while !self.held.is_empty() {
+                let index = self.random.below(self.held.len());
+                let block = match is_random {
+                    true => self.held.swap_remove(index),
+                    false => self.held.remove(0),
+                };
+                let cpu = self.cpus.last_mut().expect("a CPU");
+                assert!(measured::free(self.system, cpu, block));
+            }
+        }
+        rounds * blocks
+    }
+
+    /// Runs a load. Returns the number of its pairs; `None` if there is no such load.
+    fn load(&mut self, name: &str, number: u32) -> Option<usize> {
+        self.is_mostly_single = matches!(name, "steady" | "aged");
+        match name {
+            "relief" | "steady" => {
+                if name == "relief" {
+                    self.fill_to(999);
+                    self.empty_to(number);
+                }
+                self.fill_to(number);
+                self.replace(number, 2_000);
+                discard("a shortage may still last");
+                Some(self.replace(number, 20_000))
+            }
+            "aged" => {
+                self.fill_to(900);
+                self.empty_to(number);
+                discard("memory is young");
+                Some(self.replace(number, 1_000_000))
+            }
+            "burst" => Some(self.bursts(number as usize, 8_192, true)),
+            "exit" => Some(self.bursts(number as usize, 8_192, false)),
+            "handover" => Some(self.bursts(number as usize, 512, false)),
+            _ => None,
+        }
+    }
+}
+
+/// Returns the parts of an argument: the load, its number, the CPUs of the system, and how many of them call.
+fn parts(argument: &str) -> Option<(&str, u32, u16, u16)> {
+    let at = argument.find(['/', '*']).unwrap_or(argument.len());
+    let (load, cpus) = argument.split_at(at);
+    let (name, number) = load.split_once(':')?;
+    let count = cpus.get(1..).map_or(Some(1), |count| count.parse().ok())?;
+    let calling = if cpus.starts_with('*') { count } else { 1 };
+    Some((name, number.parse().ok()?, count, calling))
+}
+
+fn main() -> Result<(), String> {
+    for argument in std::env::args().skip(1) {
+        let unknown = || format!("loads: {argument}: no such load");
+        let (name, number, cpus, calling) = parts(&argument).ok_or_else(unknown)?;
+        let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
+        let setup = Setup::new(&ranges, cpus);
+        let mut memory = vec![MaybeUninit::uninit(); 8 << 20];
+        let system = Everybuddy::build(&setup, &mut memory[..]);
+        let tokens = NativeCpus::new(cpus);
+        let claim = |cpu| tokens.claim(CpuId(cpu)).expect("no other thread has it");
+        let mut run = Run {
+            system: system.expect("8 MiB suffice"),
+            cpus: (0..calling).map(claim).collect(),
+            calls: 0,
+            held: Vec::new(),
+            used: 0,
+            random: Random(1),
+            is_mostly_single: false,
+            refused: [0; ORDERS],
+        };
+        let pairs = run.load(name, number).ok_or_else(unknown)?;
+        run.cpus.iter_mut().for_each(|cpu| run.system.park(cpu));
+        let free = run.system.snapshot(&mut run.cpus[0]);
+        let blocks = free.available_blocks(order(9));
+        println!("{argument}\t{pairs}\t{:?}\t{blocks}", run.refused);
+        finish(pairs);
+    }
+    Ok(())
+}
