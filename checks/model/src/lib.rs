@@ -31,7 +31,7 @@ pub use Memory::{Plain, Shared};
 pub use machine::{Checker, Machine, Worker};
 pub use strong::Shuttle;
 pub use token::ModelCpu;
-pub use weak::{ALL, Loom, exhaust};
+pub use weak::{ALL, Loom, Scope};
 
 use everybuddy::FrameAllocator;
 

@@ -274,53 +274,75 @@ fn explore_at_most(
     schedules.load(StdOrdering::Relaxed)
 }
 
-/// Tries the schedules of `model` on a fresh machine of `frames` frames and `cpus` CPUs each time: all with one
-/// preemption, then with two, up to `preemptions` or until the budget is spent; those with any number for [`ALL`]. The
-/// last line that it prints says what was tried. At the end of each schedule every CPU must be parked and every frame
-/// must be free: see [`Machine::settle`].
-pub fn exhaust(
+/// What a model explores.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
     memory: Memory,
     spec: &'static str,
-    frames: u64,
-    cpus: u16,
     preemptions: usize,
-    model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
-) {
-    let start = Instant::now();
-    let model = Arc::new(model);
-    let replaced = std::env::var_os("LOOM_MAX_PREEMPTIONS").is_some();
-    let mut budget = if replaced {
-        BUDGETS[1]
-    } else {
-        bound(&BUDGETS) * FACTOR.get()
-    };
-    let bounds: Vec<Option<usize>> = match preemptions {
-        ALL => vec![None],
-        most if replaced => vec![Some(most)],
-        most => (most.min(1)..=most).map(Some).collect(),
-    };
-    let mut tried = Vec::new();
-    for preemptions in bounds {
-        let model = Arc::clone(&model);
-        let schedules = explore_at_most(budget, memory, preemptions, move || {
-            Machine::build(spec, frames, cpus, |machine| {
-                model(machine);
-                machine.settle();
-            });
-        });
-        budget = budget.saturating_sub(schedules);
-        let all = if budget > 1 { "all" } else { "the first" };
-        let with = match preemptions {
-            Some(most) if !replaced => format!(" with at most {most} preemptions"),
-            _ => String::new(),
-        };
-        tried.push(format!("{all} {schedules} schedules{with}"));
-        if budget <= 1 {
-            break;
+}
+
+impl Scope {
+    /// The system `spec`, its cells as `memory` says, and at most `preemptions` preemptions.
+    pub fn new(memory: Memory, spec: &'static str, preemptions: usize) -> Self {
+        Self {
+            memory,
+            spec,
+            preemptions,
         }
     }
-    let thread = std::thread::current();
-    let name = thread.name().unwrap_or(spec);
-    let tried = tried.join(", ");
-    eprintln!("{name}: {tried}, in {:.1?}", start.elapsed());
+
+    /// Tries the schedules of `model` on a fresh machine of `frames` frames and `cpus` CPUs each time: all with one
+    /// preemption, then with two, up to `preemptions` or until the budget is spent; those with any number for [`ALL`]. The
+    /// last line that it prints says what was tried. At the end of each schedule every CPU must be parked and every frame
+    /// must be free: see [`Machine::settle`].
+    pub fn exhaust(
+        self,
+        frames: u64,
+        cpus: u16,
+        model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
+    ) {
+        let Self {
+            memory,
+            spec,
+            preemptions,
+        } = self;
+        let start = Instant::now();
+        let model = Arc::new(model);
+        let replaced = std::env::var_os("LOOM_MAX_PREEMPTIONS").is_some();
+        let mut budget = if replaced {
+            BUDGETS[1]
+        } else {
+            bound(&BUDGETS) * FACTOR.get()
+        };
+        let bounds: Vec<Option<usize>> = match preemptions {
+            ALL => vec![None],
+            most if replaced => vec![Some(most)],
+            most => (most.min(1)..=most).map(Some).collect(),
+        };
+        let mut tried = Vec::new();
+        for preemptions in bounds {
+            let model = Arc::clone(&model);
+            let schedules = explore_at_most(budget, memory, preemptions, move || {
+                Machine::build(spec, frames, cpus, |machine| {
+                    model(machine);
+                    machine.settle();
+                });
+            });
+            budget = budget.saturating_sub(schedules);
+            let all = if budget > 1 { "all" } else { "the first" };
+            let with = match preemptions {
+                Some(most) if !replaced => format!(" with at most {most} preemptions"),
+                _ => String::new(),
+            };
+            tried.push(format!("{all} {schedules} schedules{with}"));
+            if budget <= 1 {
+                break;
+            }
+        }
+        let thread = std::thread::current();
+        let name = thread.name().unwrap_or(spec);
+        let tried = tried.join(", ");
+        eprintln!("{name}: {tried}, in {:.1?}", start.elapsed());
+    }
 }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use everybuddy::{AllocateError, Counts, CpuId, FreeError, Index, Release, Request};
 use everybuddy_model::machine::Program;
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound, exhaust};
+use everybuddy_model::{Loom, Machine, Plain, Scope, Shared, Worker, bound};
 
 type Cpu<'w> = Worker<'w, Loom>;
 /// The program of one CPU.
@@ -93,41 +93,35 @@ fn at_once(machine: &Machine<'_, Loom>, sums: &Sums, programs: &[&Do<'_>]) {
 
 /// Runs a model whose last step is to run programs concurrently.
 fn model(
-    memory: Memory,
-    spec: &'static str,
+    scope: Scope,
     (frames, cpus): (u64, u16),
-    preemptions: usize,
     body: impl Fn(&Machine<'_, Loom>, &Sums) + Send + Sync + 'static,
 ) {
     let seen = Seen::default();
     let sums = Arc::clone(&seen.0);
-    exhaust(memory, spec, frames, cpus, preemptions, move |machine| {
+    scope.exhaust(frames, cpus, move |machine| {
         body(machine, &sums);
     });
 }
 
 /// Each of two CPUs finds that the other holds the only domain, and receives a part of it.
-fn two_cpus_extend_the_spring(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (4, 2), preemptions, |machine, sums| {
+fn two_cpus_extend_the_spring(scope: Scope) {
+    model(scope, (4, 2), |machine, sums| {
         at_once(machine, sums, &[&|w| w.churn(0), &|w| w.churn(0)]);
     });
 }
 
 /// The second ghost receives the whole rest, or a part of what the first received.
-fn three_cpus_extend_the_spring(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (6, 3), preemptions, |machine, sums| {
+fn three_cpus_extend_the_spring(scope: Scope) {
+    model(scope, (6, 3), |machine, sums| {
         let churn = |w: &mut Cpu<'_>| w.churn(0);
         at_once(machine, sums, &[&churn, &churn, &churn]);
     });
 }
 
 /// Frames of one block are freed into different domains while looks merge these domains.
-fn buddies_are_freed_into_domains_that_merge(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    model(memory, spec, (4, 2), preemptions, |machine, sums| {
+fn buddies_are_freed_into_domains_that_merge(scope: Scope) {
+    model(scope, (4, 2), |machine, sums| {
         let held = machine.on(0, |w| {
             let blocks = [w.allocate(0), w.allocate(0), w.allocate(0)];
             w.hand(blocks[1], 1);
@@ -152,8 +146,8 @@ fn buddies_are_freed_into_domains_that_merge(
 }
 
 /// No single domain has a whole block, but together they do; both CPUs want it.
-fn two_cpus_collect(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (2, 2), preemptions, |machine, sums| {
+fn two_cpus_collect(scope: Scope) {
+    model(scope, (2, 2), |machine, sums| {
         let program = |w: &mut Cpu<'_>| {
             w.try_churn(0);
             w.try_churn(1);
@@ -163,8 +157,8 @@ fn two_cpus_collect(memory: Memory, spec: &'static str, preemptions: usize) {
 }
 
 /// One CPU collects for a block whose halves may be in two domains, while another allocates and frees.
-fn one_collects_while_another_works(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (2, 2), preemptions, |machine, sums| {
+fn one_collects_while_another_works(scope: Scope) {
+    model(scope, (2, 2), |machine, sums| {
         // The other CPU may hold both frames.
         let work = |w: &mut Cpu<'_>| {
             w.try_churn(0);
@@ -175,8 +169,8 @@ fn one_collects_while_another_works(memory: Memory, spec: &'static str, preempti
 }
 
 /// One CPU collects for a large block while two others allocate and free.
-fn one_collects_while_two_work(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (4, 3), preemptions, |machine, sums| {
+fn one_collects_while_two_work(scope: Scope) {
+    model(scope, (4, 3), |machine, sums| {
         let work = |w: &mut Cpu<'_>| w.churn(0);
         at_once(machine, sums, &[&|w| w.try_churn(1), &work, &work]);
     });
@@ -184,61 +178,50 @@ fn one_collects_while_two_work(memory: Memory, spec: &'static str, preemptions: 
 
 /// The CPUs allocate all frames, each a given number: whichever domain contains the last frame, the CPU that requests
 /// it gets it. No frame is freed before all requests are served.
-fn take_all_frames(
-    memory: Memory,
-    spec: &'static str,
-    shares: &'static [usize],
-    preemptions: usize,
-) {
-    let frames = shares.iter().sum::<usize>() as u64;
-    model(
-        memory,
-        spec,
-        (frames, shares.len() as u16),
-        preemptions,
-        move |machine, sums| {
-            let held = Mutex::new(Vec::new());
-            let programs: Vec<_> = (0u16..)
-                .zip(shares)
-                .map(|(cpu, share)| {
-                    let held = &held;
-                    move |w: &mut Cpu<'_>| {
-                        let blocks: Vec<_> = (0..*share).map(|_| w.allocate(0)).collect();
-                        held.lock().unwrap().push((cpu, blocks));
-                        w.park();
-                        sums.add(w.counts());
-                    }
-                })
-                .collect();
-            let programs: Vec<_> = programs.iter().map(|program| program as &Do<'_>).collect();
-            machine.at_once(&programs);
-            for (cpu, blocks) in held.into_inner().unwrap() {
-                machine.on(cpu, |w| {
-                    blocks.into_iter().for_each(|block| w.free(block));
+fn take_all_frames(scope: Scope, shares: &'static [usize]) {
+    let size = (shares.iter().sum::<usize>() as u64, shares.len() as u16);
+    model(scope, size, move |machine, sums| {
+        let held = Mutex::new(Vec::new());
+        let programs: Vec<_> = (0u16..)
+            .zip(shares)
+            .map(|(cpu, share)| {
+                let held = &held;
+                move |w: &mut Cpu<'_>| {
+                    let blocks: Vec<_> = (0..*share).map(|_| w.allocate(0)).collect();
+                    held.lock().unwrap().push((cpu, blocks));
                     w.park();
-                });
-            }
-            all_is_well(machine, sums, shares.len() as u16);
-        },
-    );
+                    sums.add(w.counts());
+                }
+            })
+            .collect();
+        let programs: Vec<_> = programs.iter().map(|program| program as &Do<'_>).collect();
+        machine.at_once(&programs);
+        for (cpu, blocks) in held.into_inner().unwrap() {
+            machine.on(cpu, |w| {
+                blocks.into_iter().for_each(|block| w.free(block));
+                w.park();
+            });
+        }
+        all_is_well(machine, sums, shares.len() as u16);
+    });
 }
 
-fn two_cpus_take_all_frames(memory: Memory, spec: &'static str, preemptions: usize) {
-    take_all_frames(memory, spec, &[2, 1], preemptions);
+fn two_cpus_take_all_frames(scope: Scope) {
+    take_all_frames(scope, &[2, 1]);
 }
 
-fn three_cpus_take_all_frames(memory: Memory, spec: &'static str, preemptions: usize) {
-    take_all_frames(memory, spec, &[1, 1, 1], preemptions);
+fn three_cpus_take_all_frames(scope: Scope) {
+    take_all_frames(scope, &[1, 1, 1]);
 }
 
 /// As above, with lists that are drained on demand, and enough frames that a domain can be divided.
-fn two_lists_take_all_frames(memory: Memory, spec: &'static str, preemptions: usize) {
-    take_all_frames(memory, spec, &[4, 3], preemptions);
+fn two_lists_take_all_frames(scope: Scope) {
+    take_all_frames(scope, &[4, 3]);
 }
 
 /// All lists are drained while another CPU works.
-fn one_settles_while_another_works(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (4, 2), preemptions, |machine, sums| {
+fn one_settles_while_another_works(scope: Scope) {
+    model(scope, (4, 2), |machine, sums| {
         at_once(
             machine,
             sums,
@@ -257,8 +240,8 @@ fn one_settles_while_another_works(memory: Memory, spec: &'static str, preemptio
 }
 
 /// Both CPUs free the same frame, each into its own domain; the accepted frees are counted.
-fn a_frame_is_freed_twice_at_once(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (4, 2), preemptions, |machine, sums| {
+fn a_frame_is_freed_twice_at_once(scope: Scope) {
+    model(scope, (4, 2), |machine, sums| {
         // The ledger expects one holder per frame. This frame has one holder and two CPUs that free it, so the ledger
         // is bypassed.
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
@@ -275,8 +258,8 @@ fn a_frame_is_freed_twice_at_once(memory: Memory, spec: &'static str, preemption
 }
 
 /// Two CPUs free a run in parts.
-fn a_run_is_freed_in_parts(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (4, 2), preemptions, |machine, sums| {
+fn a_run_is_freed_in_parts(scope: Scope) {
+    model(scope, (4, 2), |machine, sums| {
         // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
         let run = machine.on(0, |w| w.allocate_untracked(Request::frames(3)));
         let free = |start: u32, frames| {
@@ -288,8 +271,8 @@ fn a_run_is_freed_in_parts(memory: Memory, spec: &'static str, preemptions: usiz
 }
 
 /// Code that interrupted one CPU allocates and frees while the others do too: it never waits.
-fn nested_requests_come_between(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (4, 2), preemptions, |machine, sums| {
+fn nested_requests_come_between(scope: Scope) {
+    model(scope, (4, 2), |machine, sums| {
         let left = Mutex::new(None);
         let nested = |w: &mut Cpu<'_>| {
             let (system, _) = w.raw();
@@ -334,8 +317,8 @@ fn nested_requests_come_between(memory: Memory, spec: &'static str, preemptions:
 }
 
 /// A third CPU's nested free takes the domain that one CPU waits for and another has put back.
-fn a_nested_release_comes_between(memory: Memory, spec: &'static str, preemptions: usize) {
-    model(memory, spec, (4, 3), preemptions, |machine, sums| {
+fn a_nested_release_comes_between(scope: Scope) {
+    model(scope, (4, 3), |machine, sums| {
         let frame = machine.on(2, |w| w.allocate_untracked(Request::FRAME));
         let freed = Mutex::new(false);
         let churn = |w: &mut Cpu<'_>| {

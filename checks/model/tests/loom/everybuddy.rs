@@ -24,7 +24,7 @@ use everybuddy::{
     Request,
 };
 use everybuddy_model::weak::thoroughly;
-use everybuddy_model::{Loom, Machine, Plain, Shared, Worker, bound, exhaust};
+use everybuddy_model::{Loom, Machine, Plain, Scope, Shared, Worker, bound};
 
 use crate::lockless::{self, Cpu, wants};
 
@@ -35,14 +35,7 @@ fn run(
     preemptions: usize,
     model: impl Fn(&Machine<'_, Loom>) + Copy + Send + Sync + 'static,
 ) {
-    exhaust(
-        Plain,
-        "everybuddy+tree=256KiB",
-        frames,
-        cpus,
-        preemptions,
-        model,
-    );
+    Scope::new(Plain, "everybuddy+tree=256KiB", preemptions).exhaust(frames, cpus, model);
 }
 
 /// Frees a block as the last operation of a CPU.
@@ -153,7 +146,7 @@ fn a_cpu_asks_for_the_tree_of_one_that_hits_relaxed() {
         let both = |w: &mut Worker<'_, Loom>| w.churn(0);
         machine.park_after(&[&both, &both]);
     };
-    exhaust(Shared, "everybuddy", 2, 2, bound(&[2, 3]), model);
+    Scope::new(Shared, "everybuddy", bound(&[2, 3])).exhaust(2, 2, model);
 }
 
 /// The list of CPU 0 has a block when CPU 1 needs one. Of the two blocks, neither CPU wants more than one.
@@ -347,7 +340,7 @@ fn a_kept_frame_is_wanted_while_its_cpu_allocates() {
 /// and fails as busy then. If it sees that the tree has none, it sees the frame: the cells are what they are natively.
 #[test]
 fn a_frame_comes_back_before_a_hasty_request() {
-    exhaust(Shared, "everybuddy", 1, 2, bound(&[2, 3]), |machine| {
+    Scope::new(Shared, "everybuddy", bound(&[2, 3])).exhaust(1, 2, |machine| {
         let frame = machine.on(1, |w| w.allocate_untracked(Request::FRAME));
         let is_back = AtomicBool::new(false);
         machine.park_after(&[
@@ -373,7 +366,7 @@ fn a_frame_comes_back_before_a_hasty_request() {
 /// CPU 1 announces the frame during a request that must not wait: this either sees that a frame is kept, or finds it.
 #[test]
 fn a_kept_frame_is_announced_during_a_hasty_request() {
-    exhaust(Shared, "everybuddy", 1, 3, bound(&[2, 3]), |machine| {
+    Scope::new(Shared, "everybuddy", bound(&[2, 3])).exhaust(1, 3, |machine| {
         let frame = machine.on(2, |w| w.allocate_untracked(Request::FRAME));
         machine.on(1, |w| w.free_untracked(Release::frame(frame)));
         machine.on(2, |w| {

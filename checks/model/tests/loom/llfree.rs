@@ -12,7 +12,7 @@
 //! More than three CPUs; more than a pair of children; retry bounds that run out.
 
 use everybuddy::{Block, FrameRange, Index, Pfn};
-use everybuddy_model::{Loom, Machine, Plain, bound, exhaust};
+use everybuddy_model::{Loom, Machine, Plain, Scope, bound};
 
 use crate::lockless::{self, Cpu};
 
@@ -22,7 +22,7 @@ fn run(
     preemptions: usize,
     model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
 ) {
-    exhaust(Plain, "llfree+tree=4MiB", frames, cpus, preemptions, model);
+    Scope::new(Plain, "llfree+tree=4MiB", preemptions).exhaust(frames, cpus, model);
 }
 
 #[test]

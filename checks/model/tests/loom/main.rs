@@ -8,7 +8,7 @@ macro_rules! models {
             $(
                 #[test]
                 fn $model() {
-                    super::$model($memory, $spec, bound(&$bounds));
+                    super::$model(Scope::new($memory, $spec, bound(&$bounds)));
                 }
             )*
         }

@@ -13,11 +13,11 @@
 //! The last models show that both occur.
 
 use everybuddy::{Release, Request};
-use everybuddy_model::{ALL, Loom, Machine, Memory, Plain, Shared, Worker, exhaust, weak};
+use everybuddy_model::{ALL, Loom, Machine, Memory, Plain, Scope, Shared, Worker, weak};
 
 /// Both CPUs free the same frame simultaneously; then they allocate all frames in turn.
 fn raced(memory: Memory, spec: &'static str) {
-    exhaust(memory, spec, 2, 2, ALL, |machine| {
+    Scope::new(memory, spec, ALL).exhaust(2, 2, |machine| {
         // Both lists are open and empty, so both frees are hits.
         machine.on(1, |w| {
             w.churn(0);
@@ -75,7 +75,7 @@ fn a_raced_double_free_by_a_byte_gives_the_frame_to_one_holder() {
 
 #[test]
 fn without_lists_one_of_two_raced_releases_is_refused() {
-    exhaust(Plain, "bs+order=0", 2, 2, ALL, |machine| {
+    Scope::new(Plain, "bs+order=0", ALL).exhaust(2, 2, |machine| {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let accepted = std::sync::Mutex::new(0);
         let race = |w: &mut Worker<'_, Loom>| {

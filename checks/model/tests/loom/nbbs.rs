@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use everybuddy::{Block, FrameRange, Index, Order, Pfn, Release, Request};
-use everybuddy_model::{Loom, Machine, Plain, bound, exhaust};
+use everybuddy_model::{Loom, Machine, Plain, Scope, bound};
 
 use crate::lockless::{self, Cpu};
 
@@ -31,7 +31,7 @@ fn run(
     preemptions: usize,
     model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
 ) {
-    exhaust(Plain, "nbbs+order=6", frames, cpus, preemptions, model);
+    Scope::new(Plain, "nbbs+order=6", preemptions).exhaust(frames, cpus, model);
 }
 
 /// The same with one more level, whose word becomes empty only if the span fills the words below.
@@ -40,7 +40,7 @@ fn run_tall(
     preemptions: usize,
     model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
 ) {
-    exhaust(Plain, "nbbs", 512, cpus, preemptions, model);
+    Scope::new(Plain, "nbbs", preemptions).exhaust(512, cpus, model);
 }
 
 #[test]

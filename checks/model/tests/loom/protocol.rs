@@ -13,7 +13,7 @@
 
 use everybuddy::Platform;
 use everybuddy::platform::{AtomicWord, Ordering};
-use everybuddy_model::{Loom, Machine, Memory, Plain, Shared, Worker, bound, exhaust};
+use everybuddy_model::{Loom, Machine, Plain, Scope, Shared, Worker, bound};
 
 /// Leaves `frames` frames in the list of a CPU.
 fn keep(w: &mut Worker<'_, Loom>, frames: usize) {
@@ -39,12 +39,8 @@ fn churn(w: &mut Worker<'_, Loom>) {
     w.churn(0);
 }
 
-fn a_running_cpu_that_keeps_all_gives_up_one(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn a_running_cpu_that_keeps_all_gives_up_one(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.park_after(&[&churn, &|w| {
             w.churn(0);
@@ -53,12 +49,8 @@ fn a_running_cpu_that_keeps_all_gives_up_one(
     });
 }
 
-fn a_block_is_made_of_what_a_running_cpu_keeps(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn a_block_is_made_of_what_a_running_cpu_keeps(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.park_after(&[&|w| w.churn(1), &|w| {
             // An operation that holds nothing, so the block is free throughout.
@@ -67,30 +59,22 @@ fn a_block_is_made_of_what_a_running_cpu_keeps(
     });
 }
 
-fn a_block_is_made_of_what_both_keep(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn a_block_is_made_of_what_both_keep(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         each_keeps_one(machine);
         machine.park_after(&[&|w| w.churn(1), &|_| ()]);
     });
 }
 
-fn a_cpu_that_holds_the_only_frame_makes_others_fail(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 1, 2, preemptions, |machine| {
+fn a_cpu_that_holds_the_only_frame_makes_others_fail(scope: Scope) {
+    scope.exhaust(1, 2, |machine| {
         machine.on(1, |w| keep(w, 1));
         machine.park_after(&[&|w| w.try_churn(0), &|w| w.try_churn(0)]);
     });
 }
 
-fn an_owner_may_resume_while_its_list_is_fetched(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn an_owner_may_resume_while_its_list_is_fetched(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
@@ -99,12 +83,8 @@ fn an_owner_may_resume_while_its_list_is_fetched(
     });
 }
 
-fn an_owner_may_drain_while_its_list_is_fetched(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn an_owner_may_drain_while_its_list_is_fetched(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
@@ -113,23 +93,15 @@ fn an_owner_may_drain_while_its_list_is_fetched(
     });
 }
 
-fn an_owner_may_park_while_somebody_waits_for_it(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn an_owner_may_park_while_somebody_waits_for_it(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.park_after(&[&churn, &|_| ()]);
     });
 }
 
-fn an_owner_may_park_and_come_back_while_somebody_waits_for_it(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn an_owner_may_park_and_come_back_while_somebody_waits_for_it(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.park_after(&[&churn, &|w| {
             w.park();
@@ -138,12 +110,8 @@ fn an_owner_may_park_and_come_back_while_somebody_waits_for_it(
     });
 }
 
-fn two_askers_share_what_a_parked_cpu_keeps(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 3, preemptions, |machine| {
+fn two_askers_share_what_a_parked_cpu_keeps(scope: Scope) {
+    scope.exhaust(2, 3, |machine| {
         machine.on(2, |w| {
             keep(w, 2);
             w.park();
@@ -152,24 +120,16 @@ fn two_askers_share_what_a_parked_cpu_keeps(
     });
 }
 
-fn two_askers_for_what_both_keep_answer_each_other(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn two_askers_for_what_both_keep_answer_each_other(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         each_keeps_one(machine);
         let ask = |w: &mut Worker<'_, Loom>| w.try_churn(1);
         machine.park_after(&[&ask, &ask]);
     });
 }
 
-fn an_asker_comes_while_an_owner_refills_and_drains(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 3, 2, preemptions, |machine| {
+fn an_asker_comes_while_an_owner_refills_and_drains(scope: Scope) {
+    scope.exhaust(3, 2, |machine| {
         machine.on(1, |w| w.drain());
         machine.park_after(&[
             &|w| {
@@ -184,20 +144,16 @@ fn an_asker_comes_while_an_owner_refills_and_drains(
     });
 }
 
-fn one_asker_and_a_quiescing_cpu(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn one_asker_and_a_quiescing_cpu(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| keep(w, 2));
         machine.park_after(&[&churn, &|w| w.quiesce()]);
     });
 }
 
 /// A parked CPU asks all others to drain, without a request that ends its parking first.
-fn a_parked_cpu_quiesces_while_its_list_is_fetched(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn a_parked_cpu_quiesces_while_its_list_is_fetched(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
@@ -206,8 +162,8 @@ fn a_parked_cpu_quiesces_while_its_list_is_fetched(
     });
 }
 
-fn two_askers_and_a_running_cpu(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 3, 3, preemptions, |machine| {
+fn two_askers_and_a_running_cpu(scope: Scope) {
+    scope.exhaust(3, 3, |machine| {
         machine.on(2, |w| keep(w, 3));
         machine.park_after(&[&churn, &churn, &|w| w.churn(0)]);
     });
@@ -215,8 +171,8 @@ fn two_askers_and_a_running_cpu(memory: Memory, spec: &'static str, preemptions:
 
 /// A drain request arrives while the owner ends one run and begins another. The number of frames that the owner then
 /// drains, and its new limit, were predicted before the drain.
-fn an_asker_comes_between_two_runs(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 4, 2, preemptions, |machine| {
+fn an_asker_comes_between_two_runs(scope: Scope) {
+    scope.exhaust(4, 2, |machine| {
         machine.on(1, |w| {
             w.work_for(1);
             keep(w, 4);
@@ -231,12 +187,8 @@ fn an_asker_comes_between_two_runs(memory: Memory, spec: &'static str, preemptio
 }
 
 /// A CPU drains the list of one that went offline, while that one comes back.
-fn an_owner_may_resume_while_its_parked_list_is_drained(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn an_owner_may_resume_while_its_parked_list_is_drained(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
@@ -253,8 +205,8 @@ fn an_owner_may_resume_while_its_parked_list_is_drained(
 
 /// A CPU that never parks answers a request: it goes on with hits until the request is served. If it missed the
 /// request, the other CPU would wait for ever. The parked CPU opens its list just when the request comes.
-fn an_owner_that_never_parks_answers(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn an_owner_that_never_parks_answers(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| {
             keep(w, 2);
             w.park();
@@ -277,8 +229,8 @@ fn an_owner_that_never_parks_answers(memory: Memory, spec: &'static str, preempt
 }
 
 /// Three magazines of one frame: loaded, previous, and one in the depot.
-fn a_frame_in_the_depot_is_found(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 3, 2, preemptions, |machine| {
+fn a_frame_in_the_depot_is_found(scope: Scope) {
+    scope.exhaust(3, 2, |machine| {
         machine.on(1, |w| keep(w, 3));
         machine.park_after(&[
             // Five requests for three frames would fail; each of these holds one, of which there is always one more.
@@ -292,8 +244,8 @@ fn a_frame_in_the_depot_is_found(memory: Memory, spec: &'static str, preemptions
 }
 
 /// Both CPUs fill the depot and empty it.
-fn two_cpus_exchange_magazines(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 6, 2, preemptions, |machine| {
+fn two_cpus_exchange_magazines(scope: Scope) {
+    scope.exhaust(6, 2, |machine| {
         let run = |w: &mut Worker<'_, Loom>| keep(w, 3);
         machine.park_after(&[&run, &run]);
     });
@@ -307,13 +259,13 @@ macro_rules! models {
             $(
                 #[test]
                 fn $single() {
-                    super::$single($memory, concat!($spec, "+order=0"), bound(&$bounds));
+                    super::$single(Scope::new($memory, concat!($spec, "+order=0"), bound(&$bounds)));
                 }
             )*
             $(
                 #[test]
                 fn $pair() {
-                    super::$pair($memory, concat!($spec, "+order=1"), bound(&$pair_bounds));
+                    super::$pair(Scope::new($memory, concat!($spec, "+order=1"), bound(&$pair_bounds)));
                 }
             )*
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everybuddy::platform::AtomicWord;
 use everybuddy::{Order, Platform, Release, Report, Reporting, Request};
-use everybuddy_model::{Loom, Machine, Plain, Worker, bound, exhaust};
+use everybuddy_model::{Loom, Machine, Plain, Scope, Worker, bound};
 
 type Word = <Loom as Platform>::AtomicU64;
 
@@ -20,7 +20,7 @@ fn run(
     spec: &'static str,
     model: impl Fn(&Machine<'_, Loom>, &Reporting<'_, Loom>, &[AtomicBool]) + Send + Sync + 'static,
 ) {
-    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), move |machine| {
+    Scope::new(Plain, spec, bound(&[2, 3])).exhaust(4, 2, move |machine| {
         let words = [Word::new(0)];
         let pairs = Order::covering(2).expect("it is an order");
         let reporting = machine.on(0, |w| {

@@ -7,7 +7,7 @@
 //! The numbers at each model bound the preemptions, see [`bound`].
 
 use everybuddy::{Block, CpuId, Order, Release, Request};
-use everybuddy_model::{ALL, Loom, Machine, Plain, Worker, bound, exhaust};
+use everybuddy_model::{ALL, Loom, Machine, Plain, Scope, Worker, bound};
 
 /// Lets CPU 0 allocate frames from page blocks that it then owns, and hands the first to CPU 1.
 fn owned_and_handed(machine: &Machine<'_, Loom>, frames: usize) -> Vec<Block> {
@@ -21,7 +21,7 @@ fn owned_and_handed(machine: &Machine<'_, Loom>, frames: usize) -> Vec<Block> {
 #[test]
 fn a_remote_free_meets_the_owners_requests() {
     let spec = "pcp-buddy+order=1";
-    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), |machine| {
+    Scope::new(Plain, spec, bound(&[2, 3])).exhaust(4, 2, |machine| {
         let held = owned_and_handed(machine, 1);
         machine.park_after(&[
             &|w| {
@@ -36,7 +36,7 @@ fn a_remote_free_meets_the_owners_requests() {
 #[test]
 fn remote_frees_meet_the_owners_free_that_drains() {
     let spec = "pcp-buddy+order=1+batch=1+high=2";
-    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), |machine| {
+    Scope::new(Plain, spec, bound(&[2, 3])).exhaust(4, 2, |machine| {
         let held = owned_and_handed(machine, 2);
         machine.park_after(&[&|w| w.free(held[1]), &|w| {
             w.free(held[0]);
@@ -48,7 +48,7 @@ fn remote_frees_meet_the_owners_free_that_drains() {
 #[test]
 fn a_remote_free_meets_a_drain_of_all_cpus() {
     let spec = "pcp-buddy+order=1";
-    exhaust(Plain, spec, 2, 2, bound(&[2, 3]), |machine| {
+    Scope::new(Plain, spec, bound(&[2, 3])).exhaust(2, 2, |machine| {
         let held = owned_and_handed(machine, 1);
         machine.park_after(&[
             &|w| {
@@ -63,7 +63,7 @@ fn a_remote_free_meets_a_drain_of_all_cpus() {
 #[test]
 fn a_remote_free_meets_a_drain_of_its_owners_list() {
     let spec = "pcp-buddy+order=1";
-    exhaust(Plain, spec, 2, 2, bound(&[2, 3]), |machine| {
+    Scope::new(Plain, spec, bound(&[2, 3])).exhaust(2, 2, |machine| {
         let held = owned_and_handed(machine, 1);
         machine.park_after(&[
             &|w| {
@@ -82,7 +82,7 @@ fn a_remote_free_meets_a_drain_of_its_owners_list() {
 #[test]
 fn a_drain_waits_for_a_remote_free() {
     let spec = "pcp-buddy+order=0+batch=3";
-    exhaust(Plain, spec, 3, 2, bound(&[2, 3]), |machine| {
+    Scope::new(Plain, spec, bound(&[2, 3])).exhaust(3, 2, |machine| {
         let held = owned_and_handed(machine, 3);
         machine.on(0, |w| held[1..].iter().for_each(|block| w.free(*block)));
         machine.at_once(&[&|w| w.drain(), &|w| w.free(held[0])]);
@@ -94,7 +94,7 @@ fn a_drain_waits_for_a_remote_free() {
 #[test]
 fn an_owner_changes_while_frames_are_freed() {
     let spec = "pcp-buddy+order=1";
-    exhaust(Plain, spec, 2, 2, bound(&[2, 3]), |machine| {
+    Scope::new(Plain, spec, bound(&[2, 3])).exhaust(2, 2, |machine| {
         let held = owned_and_handed(machine, 2);
         machine.park_after(&[
             &|w| {
@@ -114,7 +114,7 @@ fn an_owner_changes_while_frames_are_freed() {
 #[test]
 fn parts_are_recovered_while_another_is_freed() {
     let spec = "pcp-buddy+order=2+batch=1";
-    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), |machine| {
+    Scope::new(Plain, spec, bound(&[2, 3])).exhaust(4, 2, |machine| {
         let held = owned_and_handed(machine, 3);
         machine.on(0, |w| {
             w.free(held[1]);
@@ -136,7 +136,7 @@ fn parts_are_recovered_while_another_is_freed() {
 /// Two CPUs free the same frame: one of them is refused, even if the owner's lock sends the other to the zone.
 #[test]
 fn one_of_two_raced_frees_is_refused() {
-    exhaust(Plain, "pcp-buddy+order=1", 2, 2, ALL, |machine| {
+    Scope::new(Plain, "pcp-buddy+order=1", ALL).exhaust(2, 2, |machine| {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let accepted = std::sync::Mutex::new(0);
         let race = |w: &mut Worker<'_, Loom>| {
@@ -153,7 +153,7 @@ fn one_of_two_raced_frees_is_refused() {
 #[test]
 fn halves_of_a_block_are_freed_simultaneously() {
     let spec = "pcp-buddy+order=2+batch=1+high=3";
-    exhaust(Plain, spec, 4, 2, bound(&[2, 3]), |machine| {
+    Scope::new(Plain, spec, bound(&[2, 3])).exhaust(4, 2, |machine| {
         let half = machine.on(0, |w| {
             let half = Block::new(w.allocate(1).start, Order::ZERO);
             w.hand(half.buddy(), 1);

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize};
 use everybuddy::platform::{AtomicWord, Ordering};
 use everybuddy::{Index, Platform, Release, Request};
 use everybuddy_model::weak::{polling, thoroughly};
-use everybuddy_model::{Loom, Memory, Plain, Shared, Worker, bound, exhaust};
+use everybuddy_model::{Loom, Plain, Scope, Shared, Worker, bound};
 
 type Cpu<'w> = Worker<'w, Loom>;
 
@@ -30,8 +30,8 @@ const LINKING: usize = 1;
 const MANAGER: usize = 2;
 
 /// Two CPUs allocate single frames of one block: one leaves the other's frame in a queue.
-fn two_cpus_share_a_block(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn two_cpus_share_a_block(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.at_once(&[&|w| w.churn(0), &|w| {
             w.churn(0);
         }]);
@@ -39,9 +39,9 @@ fn two_cpus_share_a_block(memory: Memory, spec: &'static str, preemptions: usize
 }
 
 /// A CPU requests a frame that another CPU freed while no service runs.
-fn what_was_given_back_is_found(memory: Memory, spec: &'static str, preemptions: usize) {
+fn what_was_given_back_is_found(scope: Scope) {
     thoroughly(|| {
-        exhaust(memory, spec, 2, 2, preemptions, |machine| {
+        scope.exhaust(2, 2, |machine| {
             let both = machine.on(0, |w| [w.allocate(0), w.allocate(0)]);
             machine.on(0, |w| w.hand(both[1], 1));
             machine.at_once(&[
@@ -59,8 +59,8 @@ fn what_was_given_back_is_found(memory: Memory, spec: &'static str, preemptions:
 }
 
 /// Two services link the same two buddies.
-fn buddies_are_linked_at_once(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn buddies_are_linked_at_once(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.on(0, |w| {
             let both = [w.allocate(0), w.allocate(0)];
             both.into_iter().for_each(|block| w.free(block));
@@ -79,12 +79,8 @@ fn buddies_are_linked_at_once(memory: Memory, spec: &'static str, preemptions: u
 
 /// A service has linked a frame and moves the head of the queue, while another CPU frees a frame and links it: with one
 /// slot, the head moves by a lap. A head that passed a slot in use would lose the area that comes next.
-fn a_queue_is_used_again_while_its_head_moves(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn a_queue_is_used_again_while_its_head_moves(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         let both = machine.on(0, |w| [w.allocate(0), w.allocate(0)]);
         machine.on(0, |w| {
             w.hand(both[1], 1);
@@ -104,8 +100,8 @@ fn a_queue_is_used_again_while_its_head_moves(
 }
 
 /// A caller leaves a remnant, frees its frame and requests the whole block, while services work.
-fn services_work_while_one_wants_the_whole(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn services_work_while_one_wants_the_whole(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.at_once(&[
             &|w| {
                 w.churn(0);
@@ -120,8 +116,8 @@ fn services_work_while_one_wants_the_whole(memory: Memory, spec: &'static str, p
 }
 
 /// Two callers and a CPU that runs both services: with one slot, there are more areas than slots.
-fn two_callers_and_services(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 3, preemptions, |machine| {
+fn two_callers_and_services(scope: Scope) {
+    scope.exhaust(2, 3, |machine| {
         machine.at_once(&[&|w| w.churn(0), &|w| w.churn(0), &|w| {
             w.serve(LINKING, 1);
             w.serve(DIVIDING, 1);
@@ -130,8 +126,8 @@ fn two_callers_and_services(memory: Memory, spec: &'static str, preemptions: usi
 }
 
 /// Two CPUs free the same frame: exactly one succeeds.
-fn one_of_two_gives_a_frame_back(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn one_of_two_gives_a_frame_back(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let freed = AtomicU32::new(0);
         let free = |w: &mut Cpu<'_>| {
@@ -147,8 +143,8 @@ fn one_of_two_gives_a_frame_back(memory: Memory, spec: &'static str, preemptions
 }
 
 /// A part of an allocation is freed while another CPU requests it.
-fn a_part_comes_back(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 4, 2, preemptions, |machine| {
+fn a_part_comes_back(scope: Scope) {
+    scope.exhaust(4, 2, |machine| {
         let run = machine.on(0, |w| w.try_allocate_frames(4).expect("all is free"));
         machine.at_once(&[
             &|w| {
@@ -167,11 +163,11 @@ fn a_part_comes_back(memory: Memory, spec: &'static str, preemptions: usize) {
 /// A caller takes its request back, leaves while the manager works, or receives the answer at that moment. It polls
 /// without yielding, because a thread that has yielded does not preempt the manager. To see it leave takes two
 /// preemptions: one after the request, one after the manager has taken it.
-fn a_caller_leaves(memory: Memory, spec: &'static str, preemptions: usize) {
+fn a_caller_leaves(scope: Scope) {
     let left = Arc::new(AtomicUsize::new(0));
     let leaves = Arc::clone(&left);
     polling(2, || {
-        exhaust(memory, spec, 2, 2, preemptions, move |machine| {
+        scope.exhaust(2, 2, move |machine| {
             // A manager that was never seen receives no requests.
             machine.on(1, |w| w.serve(MANAGER, 1));
             machine.at_once(&[
@@ -194,8 +190,8 @@ fn a_caller_leaves(memory: Memory, spec: &'static str, preemptions: usize) {
 }
 
 /// The same with a third thread, which requests both frames: it fails only if the first has one.
-fn a_caller_leaves_while_another_asks(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 3, preemptions, |machine| {
+fn a_caller_leaves_while_another_asks(scope: Scope) {
+    scope.exhaust(2, 3, |machine| {
         machine.on(2, |w| w.serve(MANAGER, 1));
         machine.at_once(&[
             &|w| {
@@ -215,8 +211,8 @@ fn a_caller_leaves_while_another_asks(memory: Memory, spec: &'static str, preemp
 }
 
 /// A manager on a thread of its own answers each request. Requests and answers are plain memory.
-fn a_manager_answers(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn a_manager_answers(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         // Callers send requests only while a manager works.
         machine.on(1, |w| w.serve(MANAGER, 1));
         let done = <Loom as Platform>::AtomicU32::new(0);
@@ -245,7 +241,7 @@ macro_rules! models {
             $(
                 #[test]
                 fn $model() {
-                    super::$model($memory, $spec, bound(&$bounds));
+                    super::$model(Scope::new($memory, $spec, bound(&$bounds)));
                 }
             )*
         }

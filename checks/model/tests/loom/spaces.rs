@@ -17,7 +17,7 @@
 use std::sync::Mutex;
 
 use everybuddy::{Flags, FrameRange, Index, Pfn, RegionError, Release, Request};
-use everybuddy_model::{ALL, Loom, Machine, Memory, Plain, Shared, Worker, bound, exhaust};
+use everybuddy_model::{ALL, Loom, Machine, Plain, Scope, Shared, Worker, bound};
 
 type Cpu<'w> = Worker<'w, Loom>;
 
@@ -33,8 +33,8 @@ fn all_is_well(machine: &Machine<'_, Loom>, cpus: u16) {
 }
 
 /// One space for two CPUs.
-fn two_cpus_share_a_space(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 2, 2, preemptions, |machine| {
+fn two_cpus_share_a_space(scope: Scope) {
+    scope.exhaust(2, 2, |machine| {
         machine.park_after(&[
             &|w| {
                 // The other CPU has one of two frames at most.
@@ -52,12 +52,8 @@ fn two_cpus_share_a_space(memory: Memory, spec: &'static str, preemptions: usize
 }
 
 /// The first CPU exchanges its space, a second CPU may pick it up, and a third frees into it.
-fn a_space_changes_hands_while_a_frame_comes_back(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 4, 3, preemptions, |machine| {
+fn a_space_changes_hands_while_a_frame_comes_back(scope: Scope) {
+    scope.exhaust(4, 3, |machine| {
         let [first, second] = machine.on(0, |w| {
             let blocks = [w.allocate(0), w.allocate(0)];
             w.hand(blocks[0], 2);
@@ -77,12 +73,8 @@ fn a_space_changes_hands_while_a_frame_comes_back(
 }
 
 /// As above, with two CPUs: the CPU that frees into the space then requests a frame.
-fn a_space_is_picked_up_by_who_frees_into_it(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 4, 2, preemptions, |machine| {
+fn a_space_is_picked_up_by_who_frees_into_it(scope: Scope) {
+    scope.exhaust(4, 2, |machine| {
         let [first, second] = machine.on(0, |w| {
             let blocks = [w.allocate(0), w.allocate(0)];
             w.hand(blocks[0], 1);
@@ -109,46 +101,39 @@ fn a_space_is_picked_up_by_who_frees_into_it(
 }
 
 /// Two concurrent CPUs whose spaces are full, and `spare` spaces of two frames for both.
-fn both_exchange(memory: Memory, spec: &'static str, spare: u64, preemptions: usize) {
-    exhaust(
-        memory,
-        spec,
-        4 + 2 * spare,
-        2,
-        preemptions,
-        move |machine| {
-            let held: Vec<_> = (0..2)
-                .map(|cpu| {
-                    machine.on(cpu, |w| {
-                        let block = w.allocate(1);
-                        w.park();
-                        block
-                    })
-                })
-                .collect();
-            machine.park_after(&[&|w| w.churn(0), &|w| w.churn(0)]);
-            for (cpu, block) in (0..).zip(held) {
+fn both_exchange(scope: Scope, spare: u64) {
+    scope.exhaust(4 + 2 * spare, 2, move |machine| {
+        let held: Vec<_> = (0..2)
+            .map(|cpu| {
                 machine.on(cpu, |w| {
-                    w.free(block);
+                    let block = w.allocate(1);
                     w.park();
-                });
-            }
-            all_is_well(machine, 2);
-        },
-    );
+                    block
+                })
+            })
+            .collect();
+        machine.park_after(&[&|w| w.churn(0), &|w| w.churn(0)]);
+        for (cpu, block) in (0..).zip(held) {
+            machine.on(cpu, |w| {
+                w.free(block);
+                w.park();
+            });
+        }
+        all_is_well(machine, 2);
+    });
 }
 
-fn both_exchange_for_the_last_space(memory: Memory, spec: &'static str, preemptions: usize) {
-    both_exchange(memory, spec, 1, preemptions);
+fn both_exchange_for_the_last_space(scope: Scope) {
+    both_exchange(scope, 1);
 }
 
-fn both_exchange_and_each_gets_a_space(memory: Memory, spec: &'static str, preemptions: usize) {
-    both_exchange(memory, spec, 2, preemptions);
+fn both_exchange_and_each_gets_a_space(scope: Scope) {
+    both_exchange(scope, 2);
 }
 
 /// Two CPUs go through spaces of one frame: each request exchanges.
-fn two_cpus_run_through_all_spaces(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 3, 2, preemptions, |machine| {
+fn two_cpus_run_through_all_spaces(scope: Scope) {
+    scope.exhaust(3, 2, |machine| {
         let two = |w: &mut Cpu<'_>| {
             let blocks = [w.try_allocate(0), w.try_allocate(0)];
             let blocks = blocks.into_iter().flatten();
@@ -161,8 +146,8 @@ fn two_cpus_run_through_all_spaces(memory: Memory, spec: &'static str, preemptio
 
 /// Three concurrent CPUs allocate everything. No frame is freed before all requests are served, so each request finds
 /// a frame, whichever spaces change hands while it searches. The last space has one frame.
-fn three_cpus_take_all_frames(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 5, 3, preemptions, |machine| {
+fn three_cpus_take_all_frames(scope: Scope) {
+    scope.exhaust(5, 3, |machine| {
         let take = |w: &mut Cpu<'_>, frames: usize| {
             let held: Vec<_> = (0..frames).map(|_| w.allocate(0)).collect();
             w.park();
@@ -185,8 +170,8 @@ fn three_cpus_take_all_frames(memory: Memory, spec: &'static str, preemptions: u
 
 /// A CPU leaves a space that has a free frame, because it requests a pair; another CPU, whose space is full, may take
 /// that frame. With a shard for each space, the one that leaves and the one that takes have different homes.
-fn a_used_space_is_left_and_taken(memory: Memory, spec: &'static str, preemptions: usize) {
-    exhaust(memory, spec, 6, 3, preemptions, |machine| {
+fn a_used_space_is_left_and_taken(scope: Scope) {
+    scope.exhaust(6, 3, |machine| {
         let single = machine.on(0, |w| w.allocate(0));
         let pair = machine.on(2, |w| w.allocate(1));
         let held = Mutex::new(Vec::from([(0, single), (2, pair)]));
@@ -210,12 +195,8 @@ fn a_used_space_is_left_and_taken(memory: Memory, spec: &'static str, preemption
 /// A CPU leaves a space that has free frames for another one, and returns to it. Meanwhile a second CPU, whose own
 /// space is full, looks at the spaces of all CPUs. Two frames are free throughout, so its request finds one, although
 /// the assignment that it reads may be out of date. Any other request would search once more; this one must not wait.
-fn a_space_is_left_and_taken_again_during_a_search(
-    memory: Memory,
-    spec: &'static str,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, 12, 2, preemptions, |machine| {
+fn a_space_is_left_and_taken_again_during_a_search(scope: Scope) {
+    scope.exhaust(12, 2, |machine| {
         let full = machine.on(0, |w| {
             let block = w.allocate(2);
             w.park();
@@ -252,13 +233,8 @@ fn a_space_is_left_and_taken_again_during_a_search(
 }
 
 /// Two CPUs free the same frame, whose space is unassigned; the accepted frees are counted.
-fn a_frame_is_freed_twice_at_once(
-    memory: Memory,
-    spec: &'static str,
-    frames: u64,
-    preemptions: usize,
-) {
-    exhaust(memory, spec, frames, 2, preemptions, |machine| {
+fn a_frame_is_freed_twice_at_once(scope: Scope, frames: u64) {
+    scope.exhaust(frames, 2, |machine| {
         // The ledger expects one holder per frame. This frame has one holder and two CPUs that free it, so the ledger
         // is bypassed.
         let [first, second] = machine.on(0, |w| {
@@ -282,18 +258,21 @@ fn a_frame_is_freed_twice_at_once(
 #[test]
 fn a_frame_that_is_freed_twice_into_a_space_of_nobody_is_believed_once() {
     // Two spaces of one frame: the second request gave up the first space.
-    a_frame_is_freed_twice_at_once(Plain, "is+order=0+space=4KiB", 2, ALL);
-    a_frame_is_freed_twice_at_once(Shared, "is+order=0+space=4KiB", 2, 2);
-    a_frame_is_freed_twice_at_once(Plain, "bs+order=0+zone=spaces+space=4KiB", 2, ALL);
-    a_frame_is_freed_twice_at_once(Plain, "is+order=0+space=4KiB+lock=ticket", 2, 3);
+    a_frame_is_freed_twice_at_once(Scope::new(Plain, "is+order=0+space=4KiB", ALL), 2);
+    a_frame_is_freed_twice_at_once(Scope::new(Shared, "is+order=0+space=4KiB", 2), 2);
+    a_frame_is_freed_twice_at_once(
+        Scope::new(Plain, "bs+order=0+zone=spaces+space=4KiB", ALL),
+        2,
+    );
+    a_frame_is_freed_twice_at_once(Scope::new(Plain, "is+order=0+space=4KiB+lock=ticket", 3), 2);
     // The space is assigned to the CPU.
-    a_frame_is_freed_twice_at_once(Plain, "is+order=0+space=8KiB", 2, ALL);
+    a_frame_is_freed_twice_at_once(Scope::new(Plain, "is+order=0+space=8KiB", ALL), 2);
 }
 
 /// Two CPUs add ranges that overlap, after both were removed: one succeeds, and the error of the other changes nothing.
-fn overlapping_ranges_are_added(memory: Memory, spec: &'static str, preemptions: usize) {
+fn overlapping_ranges_are_added(scope: Scope) {
     let (all, half) = (FrameRange::new(Pfn(0), 4), FrameRange::new(Pfn(2), 2));
-    exhaust(memory, spec, 4, 2, preemptions, move |machine| {
+    scope.exhaust(4, 2, move |machine| {
         machine.on(0, |w| {
             let (system, cpu) = w.raw();
             system.remove(cpu, all).expect("all is free");

@@ -8,11 +8,11 @@
 //! More than three preemptions where a model has a bound; adding and removing memory.
 
 use everybuddy::{Index, Release, Request};
-use everybuddy_model::{ALL, Loom, Machine, Memory, Plain, Shared, Worker, bound, exhaust};
+use everybuddy_model::{ALL, Loom, Machine, Memory, Plain, Scope, Shared, Worker, bound};
 
 fn two_cpus_split_and_coalesce(memory: Memory) {
     let preemptions = bound(&[3, ALL]);
-    exhaust(memory, "bs+order=2", 4, 2, preemptions, |machine| {
+    Scope::new(memory, "bs+order=2", preemptions).exhaust(4, 2, |machine| {
         machine.at_once(&[
             &|w| {
                 let (single, pair) = (w.allocate(0), w.try_allocate(1));
@@ -32,27 +32,20 @@ fn two_cpus_split_and_coalesce_one_block() {
 
 #[test]
 fn a_run_is_freed_in_parts_by_two_cpus() {
-    exhaust(
-        Plain,
-        "bs+order=2",
-        4,
-        2,
-        ALL,
-        |machine: &Machine<'_, Loom>| {
-            // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
-            let run = machine.on(0, |w| w.allocate_untracked(Request::frames(3)));
-            let free = |start: u32, frames| {
-                let release = Release::frames(Index(run.0 + start), frames);
-                move |w: &mut Worker<'_, Loom>| w.free_untracked(release)
-            };
-            machine.at_once(&[&free(1, 2), &free(0, 1)]);
-        },
-    );
+    Scope::new(Plain, "bs+order=2", ALL).exhaust(4, 2, |machine: &Machine<'_, Loom>| {
+        // The ledger expects one holder per run, but two CPUs free this one, so the system is called directly.
+        let run = machine.on(0, |w| w.allocate_untracked(Request::frames(3)));
+        let free = |start: u32, frames| {
+            let release = Release::frames(Index(run.0 + start), frames);
+            move |w: &mut Worker<'_, Loom>| w.free_untracked(release)
+        };
+        machine.at_once(&[&free(1, 2), &free(0, 1)]);
+    });
 }
 
 #[test]
 fn two_cpus_ask_for_the_whole_memory() {
-    exhaust(Plain, "bs+order=2", 4, 2, 3, |machine| {
+    Scope::new(Plain, "bs+order=2", 3).exhaust(4, 2, |machine| {
         let ask = |w: &mut Worker<'_, Loom>| {
             w.try_churn(2);
             let rest = w.try_allocate_frames(3);
@@ -66,7 +59,7 @@ fn two_cpus_ask_for_the_whole_memory() {
 fn two_cpus_refill_and_drain(spec: &'static str, preemptions: usize) {
     // Not enough for two batches: a refill ends early.
     for frames in [4, 6] {
-        exhaust(Plain, spec, frames, 2, preemptions, |machine| {
+        Scope::new(Plain, spec, preemptions).exhaust(frames, 2, |machine| {
             let both = |w: &mut Worker<'_, Loom>| {
                 w.churn(0);
                 w.drain();
@@ -108,7 +101,7 @@ fn batches_let_the_lock_go_to_who_waits() {
 
 /// Two CPUs with full lists each drain a batch concurrently, each triggered by its own free.
 fn two_full_lists_drain(spec: &'static str, preemptions: usize) {
-    exhaust(Plain, spec, 8, 2, preemptions, |machine| {
+    Scope::new(Plain, spec, preemptions).exhaust(8, 2, |machine| {
         let held: Vec<Vec<_>> = (0..2)
             .map(|cpu| {
                 machine.on(cpu, |w| {
