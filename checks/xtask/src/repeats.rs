@@ -10,18 +10,13 @@ use std::path::Path;
 
 use crate::graph::without_tests;
 
-/// Names that files share on purpose: the row of a system and its allocator, and what each allocator or family of rows
-/// defines for itself.
-const SHARED: [&str; 9] = [
+/// Names that files share on purpose: what each allocator or family of rows defines for itself.
+const SHARED: [&str; 5] = [
     "DEVIATES",
     "FAITHFUL",
     "Geometry",
     "LARGEST_TREE",
-    "LlFree",
-    "Nbbs",
     "SMALLEST_TREE",
-    "Serewa",
-    "Spring",
 ];
 
 /// Reports each name that a second file of a crate defines.

@@ -3,13 +3,12 @@
 //! # Source
 //! \[BL89\] sections 3 and 4.
 
+use super::Rule;
 use super::options::Options;
 use super::values::Switch;
-use super::{Row, Rule, System};
 use crate::coalesce::Delay;
 use crate::layered::Layered;
 use crate::percpu::NoList;
-use crate::platform::Platform;
 use crate::structure::{LocalLists, StructureKind};
 use crate::zone::OneZone;
 
@@ -23,13 +22,15 @@ const DEVIATES: &str = "Memory need not be a power of two. A part of an allocati
     into a class, so one call may cause more; with +debt=on a call coalesces two blocks of each class at most, and \
     leaves the rest to later calls.";
 
-/// `watermark`: the lazy buddy by watermarks.
-#[derive(Debug)]
-pub struct Watermark;
+/// The preset of all these systems.
+const LOCAL_LISTS: Options = Options {
+    structure: Some(StructureKind::LocalLists),
+    ..Options::NONE
+};
 
-impl System for Watermark {
-    type Built<'m, P: Platform> = Delayed<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `watermark`: the lazy buddy by watermarks.
+    Watermark: Delayed {
         name: "watermark",
         summary: "The lazy buddy by watermarks: a class coalesces only when much of it is free.",
         source: "[BL89] 3.1",
@@ -37,47 +38,27 @@ impl System for Watermark {
             the next class by that class's mode.",
         deviates: "The usage counts the block that is being freed: without it not everything coalesces eventually. \
             Memory need not be a power of two. +reclaim=on coalesces everything before a request is refused.",
-        preset: Options {
-            structure: Some(StructureKind::LocalLists),
-            ..Options::NONE
-        },
+        preset: LOCAL_LISTS,
         rule: Rule::Watermarks {
             lazy: 500,
             speedup: 500,
         },
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `delay-2`: the lazy buddy of UNIX System V.
-#[derive(Debug)]
-pub struct Delay2;
-
-impl System for Delay2 {
-    type Built<'m, P: Platform> = Delayed<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `delay-2`: the lazy buddy of UNIX System V.
+    Delay2: Delayed {
         name: "delay-2",
         summary: "The lazy buddy of UNIX System V: at most two coalescing delays for a free into a class.",
         source: "[BL89] 3.2 and 4, figures 1 and 3",
         faithful: "The slack variable of figure 3, with its recursive use on splits and coalescings; locally free \
             blocks at the head of a list, globally free ones at the tail, allocation from the head.",
         deviates: DEVIATES,
-        preset: Options {
-            structure: Some(StructureKind::LocalLists),
-            ..Options::NONE
-        },
+        preset: LOCAL_LISTS,
         rule: Rule::Slack,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `never`: coalescing on demand only.
-#[derive(Debug)]
-pub struct Never;
-
-impl System for Never {
-    type Built<'m, P: Platform> = Delayed<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `never`: coalescing on demand only.
+    Never: Delayed {
         name: "never",
         summary: "The limiting case of delayed coalescing: blocks are coalesced only on demand, such as before a \
             request fails.",
@@ -86,11 +67,9 @@ impl System for Never {
         deviates: "Not a design of the paper. Everything is coalesced before a request is refused (+reclaim=off \
             refuses it), at quiesce, and before memory is taken out of service; otherwise a free merges nothing.",
         preset: Options {
-            structure: Some(StructureKind::LocalLists),
             reclaim: Some(Switch::On),
-            ..Options::NONE
+            ..LOCAL_LISTS
         },
         rule: Rule::NEVER,
-        ..Row::BLANK
-    };
+    }
 }

@@ -6,11 +6,9 @@
 use super::options::Options;
 use super::standard::LinuxLists;
 use super::values::{ListKind, ZoneKind};
-use super::{Row, System};
 use crate::coalesce::Ascend;
 use crate::layered::Layered;
 use crate::percpu::NoList;
-use crate::platform::Platform;
 use crate::structure::{Inverse, StructureKind};
 use crate::zone::{OneZone, Spaces};
 
@@ -44,30 +42,19 @@ const PRESET: Options = Options {
     ..Options::NONE
 };
 
-/// `is`: iBuddy.
-#[derive(Debug)]
-pub struct Is;
-
-impl System for Is {
-    type Built<'m, P: Platform> = IBuddy<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `is`: iBuddy.
+    Is: IBuddy {
         name: "is",
         summary: "iBuddy: every free frame on its own, a space of 4 MiB for each CPU, no per-CPU list.",
         source: "[iBuddy] 3 and 5, figures 5c and 8b",
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: PRESET,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `lis-1`: lazy iBuddy with bypass.
-#[derive(Debug)]
-pub struct Lis1;
-
-impl System for Lis1 {
-    type Built<'m, P: Platform> = Lis<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `lis-1`: lazy iBuddy with bypass.
+    Lis1: Lis {
         name: "lis-1",
         summary: "Lazy iBuddy with bypass: at its watermarks, frames bypass the list one at a time.",
         source: "[iBuddy] 3 to 5, algorithms 1 and 2",
@@ -75,17 +62,10 @@ impl System for Lis1 {
         deviates: DEVIATES,
         list: ListKind::Bypass,
         preset: PRESET,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `lis-31`: lazy iBuddy with batches of 31.
-#[derive(Debug)]
-pub struct Lis31;
-
-impl System for Lis31 {
-    type Built<'m, P: Platform> = Lis<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `lis-31`: lazy iBuddy with batches of 31.
+    Lis31: Lis {
         name: "lis-31",
         summary: "Lazy iBuddy with batches of 31.",
         source: "[iBuddy] 4 and 6.3.3",
@@ -93,6 +73,5 @@ impl System for Lis31 {
         deviates: DEVIATES,
         list: ListKind::Linux,
         preset: PRESET,
-        ..Row::BLANK
-    };
+    }
 }

@@ -6,12 +6,10 @@
 use super::options::Options;
 use super::standard::{StandardSpaces, StandardZone};
 use super::values::{ListKind, ZoneKind};
-use super::{Row, System};
 use crate::layered::Layered;
 use crate::percpu::access::{Locked, Token};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux6::Linux6List;
-use crate::platform::Platform;
 use crate::zone::Exchange;
 
 /// The standard buddy behind Linux 6.12's lists.
@@ -24,13 +22,9 @@ pub type PcpLocked<'m, P> =
 pub type PcpInSpaces<'m, P> =
     Layered<P, Buffered<'m, P, Linux6List<'m, P>, Token>, StandardSpaces<'m, P>>;
 
-/// `linux-6`: today's Linux lists.
-#[derive(Debug)]
-pub struct Linux6;
-
-impl System for Linux6 {
-    type Built<'m, P: Platform> = Pcp<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `linux-6`: today's Linux lists.
+    Linux6: Pcp {
         name: "linux-6",
         summary: "Today's Linux lists without locks: orders 0 to 3 and huge pages, a high watermark that tunes itself.",
         source: "Linux 6.12, mm/page_alloc.c",
@@ -40,17 +34,10 @@ impl System for Linux6 {
             watermarks. The lists have no locks: linux-6+percpu=locked, where each call takes the lock of its list, \
             stands for Linux.",
         list: ListKind::Linux6,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `zones-4`: four instances of the zone behind Linux's lists.
-#[derive(Debug)]
-pub struct Zones4;
-
-impl System for Zones4 {
-    type Built<'m, P: Platform> = PcpInSpaces<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `zones-4`: four instances of the zone behind Linux's lists.
+    Zones4: PcpInSpaces {
         name: "zones-4",
         summary: "Today's Linux lists over four instances of the zone; a CPU prefers the one with its number.",
         source: "RFC \"mm: improve page allocator scalability via splitting zones\" [linux-mm 2023]",
@@ -68,6 +55,5 @@ impl System for Zones4 {
             exchange: Some(Exchange::Never),
             ..Options::NONE
         },
-        ..Row::BLANK
-    };
+    }
 }

@@ -5,21 +5,15 @@
 
 use super::options::Options;
 use super::values::ZoneKind;
-use super::{Row, System};
 use crate::llfree::LlFree as Trees;
-use crate::platform::Platform;
 use crate::structure::StructureKind;
 
 /// LLFree: a system of its own, without layers.
 pub type LlFreeTrees<'m, P> = Trees<'m, P>;
 
-/// `llfree`: LLFree's allocator.
-#[derive(Debug)]
-pub struct LlFree;
-
-impl System for LlFree {
-    type Built<'m, P: Platform> = LlFreeTrees<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `llfree`: LLFree's allocator.
+    LlFree: LlFreeTrees {
         name: "llfree",
         summary: "LLFree: a bit per frame, counters, and a reserved part of memory per CPU; no lock at all.",
         source: "[LLFree] 3 and 4",
@@ -48,6 +42,5 @@ impl System for LlFree {
             structure: Some(StructureKind::Fields),
             ..Options::NONE
         },
-        ..Row::BLANK
-    };
+    }
 }

@@ -5,24 +5,18 @@
 
 use super::standard::StandardZone;
 use super::values::ListKind;
-use super::{Row, System};
 use crate::layered::Layered;
 use crate::percpu::access::Token;
 use crate::percpu::buffered::Buffered;
 use crate::percpu::magazines::MagazineList;
-use crate::platform::Platform;
 
 /// The standard buddy behind two magazines for each CPU, and a depot.
 pub type MagazineBuddy<'m, P> =
     Layered<P, Buffered<'m, P, MagazineList<'m, P>, Token>, StandardZone<'m, P>>;
 
-/// `magazines`: whole lists change CPUs in a depot.
-#[derive(Debug)]
-pub struct Magazines;
-
-impl System for Magazines {
-    type Built<'m, P: Platform> = MagazineBuddy<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `magazines`: whole lists change CPUs in a depot.
+    Magazines: MagazineBuddy {
         name: "magazines",
         summary: "Two magazines for each CPU, exchanged whole for full or empty ones in a depot.",
         source: "Bonwick and Adams 2001, \"Magazines and Vmem\"",
@@ -35,6 +29,5 @@ impl System for Magazines {
             The record of a frame names its magazine, not the CPU. Before a request fails, frames are taken from other \
             CPUs' magazines and from the depot by the protocol of percpu/buffered.rs.",
         list: ListKind::Magazines,
-        ..Row::BLANK
-    };
+    }
 }

@@ -4,11 +4,9 @@
 //! Linux 6.12, mm/page_alloc.c; the second rule is ours.
 
 use super::options::Options;
-use super::{Row, System};
 use crate::coalesce::ByMobility;
 use crate::layered::Layered;
 use crate::percpu::NoList;
-use crate::platform::Platform;
 use crate::structure::{MobilityLists, StructureKind};
 use crate::zone::OneZone;
 
@@ -16,13 +14,9 @@ use crate::zone::OneZone;
 pub type MobilityBuddy<'m, P> =
     Layered<P, NoList, OneZone<'m, P, MobilityLists<'m, P>, ByMobility>>;
 
-/// `mobility`: free lists by the class of requests.
-#[derive(Debug)]
-pub struct Mobility;
-
-impl System for Mobility {
-    type Built<'m, P: Platform> = MobilityBuddy<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `mobility`: free lists by the class of requests.
+    Mobility: MobilityBuddy {
         name: "mobility",
         summary: "The standard buddy with free lists by mobility: unmovable frames lie in separate page blocks.",
         source: "Linux 6.12, mm/page_alloc.c",
@@ -39,6 +33,5 @@ impl System for Mobility {
             structure: Some(StructureKind::MobilityLists),
             ..Options::NONE
         },
-        ..Row::BLANK
-    };
+    }
 }

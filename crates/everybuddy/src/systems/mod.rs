@@ -18,6 +18,25 @@
 //! 1. The composition of every row's parameters is in the list, and no two compositions of the list are equal.
 //! 2. For every composition, its plan and its construction ask for the same memory.
 
+/// Declares systems: what each is built of, and what its row says beyond [`Row::BLANK`].
+macro_rules! systems {
+    ($($(#[$doc:meta])* $system:ident: $built:ident { $($row:tt)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug)]
+            pub struct $system;
+
+            impl $crate::systems::System for $system {
+                type Built<'m, P: $crate::platform::Platform> = $built<'m, P>;
+                const ROW: &'static $crate::systems::Row = &$crate::systems::Row {
+                    $($row)*
+                    ..$crate::systems::Row::BLANK
+                };
+            }
+        )*
+    };
+}
+
 mod compose;
 mod delayed;
 mod describe;

@@ -5,21 +5,15 @@
 
 use super::options::Options;
 use super::values::ZoneKind;
-use super::{Row, System};
 use crate::nbbs::Nbbs as Words;
-use crate::platform::Platform;
 use crate::structure::StructureKind;
 
 /// NBBS: a system of its own, without layers.
 pub type StatusWords<'m, P> = Words<'m, P>;
 
-/// `nbbs`: a non-blocking buddy system.
-#[derive(Debug)]
-pub struct Nbbs;
-
-impl System for Nbbs {
-    type Built<'m, P: Platform> = StatusWords<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `nbbs`: a non-blocking buddy system.
+    Nbbs: StatusWords {
         name: "nbbs",
         summary: "NBBS: the tree of all blocks as status bits, changed by single exchanges; no lock at all.",
         source: "[NBBS]",
@@ -49,6 +43,5 @@ impl System for Nbbs {
             structure: Some(StructureKind::Words),
             ..Options::NONE
         },
-        ..Row::BLANK
-    };
+    }
 }

@@ -6,24 +6,18 @@
 use super::options::Options;
 use super::standard::StandardZone;
 use super::values::{ListAccess, ListKind};
-use super::{Row, System};
 use crate::layered::Layered;
 use crate::percpu::access::Locked;
 use crate::percpu::buffered::Buffered;
 use crate::percpu::pcp_buddy::PcpBuddyList;
-use crate::platform::Platform;
 
 /// The standard buddy behind lists of owned page blocks, each under a lock.
 pub type OwnedPages<'m, P> =
     Layered<P, Buffered<'m, P, PcpBuddyList<'m, P>, Locked>, StandardZone<'m, P>>;
 
-/// `pcp-buddy`: page blocks owned by CPUs.
-#[derive(Debug)]
-pub struct PcpBuddy;
-
-impl System for PcpBuddy {
-    type Built<'m, P: Platform> = OwnedPages<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `pcp-buddy`: page blocks owned by CPUs.
+    PcpBuddy: OwnedPages {
         name: "pcp-buddy",
         summary: "Each CPU owns page blocks: a free goes to the owner's lists, which merge buddies before a drain.",
         source: "RFC \"mm: page_alloc: pcp buddy allocator\", linux-mm, 2026-04-03",
@@ -45,6 +39,5 @@ impl System for PcpBuddy {
             percpu: Some(ListAccess::Locked),
             ..Options::NONE
         },
-        ..Row::BLANK
-    };
+    }
 }

@@ -5,11 +5,9 @@
 
 use super::options::Options;
 use super::values::{Switch, ZoneKind};
-use super::{Row, System};
 use crate::coalesce::Eager;
 use crate::layered::Layered;
 use crate::percpu::NoList;
-use crate::platform::Platform;
 use crate::serewa::Serewa as SerewaZone;
 use crate::structure::{BitScan, FreeLists, StructureKind, Trees};
 use crate::zone::OneZone;
@@ -25,13 +23,9 @@ pub type TreeBuddy<'m, P> = Layered<P, NoList, OneZone<'m, P, Trees<'m, P>, Eage
 /// One zone of bits, coalesced at each free.
 pub type BitBuddy<'m, P> = Layered<P, NoList, OneZone<'m, P, BitScan<'m, P>, Eager>>;
 
-/// `serewa`: Serewa's buddy.
-#[derive(Debug)]
-pub struct Serewa;
-
-impl System for Serewa {
-    type Built<'m, P: Platform> = SerewaTrees<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `serewa`: Serewa's buddy.
+    Serewa: SerewaTrees {
         name: "serewa",
         summary: "Serewa's buddy: calls leave work behind; services divide and link the rest.",
         source: "[Serewa] 2.2, figure 1",
@@ -57,6 +51,5 @@ impl System for Serewa {
             division: Some(Switch::On),
             ..Options::NONE
         },
-        ..Row::BLANK
-    };
+    }
 }

@@ -7,10 +7,8 @@ use super::numbers::Count;
 use super::options::Options;
 use super::standard::{LinuxLists, PredictiveLists};
 use super::values::{ListKind, ZoneKind};
-use super::{Row, System};
 use crate::layered::Layered;
 use crate::percpu::NoList;
-use crate::platform::Platform;
 use crate::zone::Domains;
 
 /// Elastic domains.
@@ -45,13 +43,9 @@ const DOMAINS: Options = Options {
     ..Options::NONE
 };
 
-/// `spring`: Spring Buddy.
-#[derive(Debug)]
-pub struct Spring;
-
-impl System for Spring {
-    type Built<'m, P: Platform> = SpringBuddy<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `spring`: Spring Buddy.
+    Spring: SpringBuddy {
         name: "spring",
         summary: "Spring Buddy: a list whose length is predicted, in front of as many domains as CPUs work \
             simultaneously.",
@@ -69,34 +63,20 @@ impl System for Spring {
             spring-core.",
         list: ListKind::Predictive,
         preset: DOMAINS,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `spring-core`: Spring Buddy's core layer.
-#[derive(Debug)]
-pub struct SpringCore;
-
-impl System for SpringCore {
-    type Built<'m, P: Platform> = Elastic<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `spring-core`: Spring Buddy's core layer.
+    SpringCore: Elastic {
         name: "spring-core",
         summary: "Spring Buddy's core layer: as many domains as CPUs work simultaneously, no per-CPU list.",
         source: "[Spring] III-B, figures 4 to 6",
         faithful: FAITHFUL,
         deviates: DEVIATES,
         preset: DOMAINS,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `spring-fixlazy-186`: the core layer behind a list of 186 frames.
-#[derive(Debug)]
-pub struct SpringFixlazy186;
-
-impl System for SpringFixlazy186 {
-    type Built<'m, P: Platform> = LinuxElastic<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `spring-fixlazy-186`: the core layer behind a list of 186 frames.
+    SpringFixlazy186: LinuxElastic {
         name: "spring-fixlazy-186",
         summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 186 frames.",
         source: "[Spring] IV-C2, figure 12",
@@ -107,17 +87,10 @@ impl System for SpringFixlazy186 {
             high: Some(Count::preset(186)),
             ..DOMAINS
         },
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `spring-fixlazy-372`: the core layer behind a list of 372 frames.
-#[derive(Debug)]
-pub struct SpringFixlazy372;
-
-impl System for SpringFixlazy372 {
-    type Built<'m, P: Platform> = LinuxElastic<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `spring-fixlazy-372`: the core layer behind a list of 372 frames.
+    SpringFixlazy372: LinuxElastic {
         name: "spring-fixlazy-372",
         summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 372 frames.",
         source: "[Spring] IV-C2, figure 12",
@@ -128,17 +101,10 @@ impl System for SpringFixlazy372 {
             high: Some(Count::preset(372)),
             ..DOMAINS
         },
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `spring-fixlazy-744`: the core layer behind a list of 744 frames.
-#[derive(Debug)]
-pub struct SpringFixlazy744;
-
-impl System for SpringFixlazy744 {
-    type Built<'m, P: Platform> = LinuxElastic<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `spring-fixlazy-744`: the core layer behind a list of 744 frames.
+    SpringFixlazy744: LinuxElastic {
         name: "spring-fixlazy-744",
         summary: "Spring Buddy's core layer behind Linux's list with a high watermark of 744 frames.",
         source: "[Spring] IV-C2, figure 12",
@@ -149,6 +115,5 @@ impl System for SpringFixlazy744 {
             high: Some(Count::preset(744)),
             ..DOMAINS
         },
-        ..Row::BLANK
-    };
+    }
 }

@@ -6,7 +6,6 @@
 use super::numbers::Count;
 use super::options::Options;
 use super::values::ListKind;
-use super::{Row, System};
 use crate::coalesce::Eager;
 use crate::layered::Layered;
 use crate::percpu::NoList;
@@ -14,7 +13,6 @@ use crate::percpu::access::{Locked, Token};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
 use crate::percpu::predictive::PredictiveList;
-use crate::platform::Platform;
 use crate::structure::FreeLists;
 use crate::zone::{OneZone, Spaces};
 
@@ -52,13 +50,9 @@ const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linke
     zone's lock is unfair and has a cache line of its own; that of Linux 2.6.32 was a fair ticket lock on the line \
     of free_area: +lock=ticket+line=beside.";
 
-/// `bs`: the standard buddy.
-#[derive(Debug)]
-pub struct Bs;
-
-impl System for Bs {
-    type Built<'m, P: Platform> = Buddy<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `bs`: the standard buddy.
+    Bs: Buddy {
         name: "bs",
         summary: "The standard buddy: every request takes the zone's lock, splits, and coalesces.",
         source: "[iBuddy] 3.1 and figure 5b; [BL89] 3",
@@ -68,17 +62,10 @@ impl System for Bs {
             split allocates the lower half. The papers specify neither. The zone's lock is unfair and has a cache line \
             of its own; that of Linux 2.6.32, in which [iBuddy] measures, was a fair ticket lock on the line of \
             free_area: +lock=ticket+line=beside.",
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `lbs-1`: Linux's list with bypass.
-#[derive(Debug)]
-pub struct Lbs1;
-
-impl System for Lbs1 {
-    type Built<'m, P: Platform> = Lbs<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `lbs-1`: Linux's list with bypass.
+    Lbs1: Lbs {
         name: "lbs-1",
         summary: "Linux's list with bypass: at its watermarks, frames bypass it one at a time.",
         source: "[iBuddy] 2.4 and 4",
@@ -86,17 +73,10 @@ impl System for Lbs1 {
             directly to the buddy layer.",
         deviates: LINUX_DEVIATES,
         list: ListKind::Bypass,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `lbs-31`: Linux 2.6.32's lazy buddy.
-#[derive(Debug)]
-pub struct Lbs31;
-
-impl System for Lbs31 {
-    type Built<'m, P: Platform> = Lbs<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `lbs-31`: Linux 2.6.32's lazy buddy.
+    Lbs31: Lbs {
         name: "lbs-31",
         summary: "Linux's lazy buddy of 2.6.32: a list per CPU, refilled and drained by batches of 31.",
         source: "[iBuddy] 2.1, 2.4 and 4",
@@ -104,17 +84,10 @@ impl System for Lbs31 {
             moved under one acquisition of the zone's lock.",
         deviates: LINUX_DEVIATES,
         list: ListKind::Linux,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `fixlazy-186`: Linux's list with a high watermark of 186 frames.
-#[derive(Debug)]
-pub struct Fixlazy186;
-
-impl System for Fixlazy186 {
-    type Built<'m, P: Platform> = Lbs<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `fixlazy-186`: Linux's list with a high watermark of 186 frames.
+    Fixlazy186: Lbs {
         name: "fixlazy-186",
         summary: "Linux's list with a high watermark of 186 frames, whatever the memory.",
         source: "[Spring] IV",
@@ -125,17 +98,10 @@ impl System for Fixlazy186 {
             ..Options::NONE
         },
         list: ListKind::Linux,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `fixlazy-372`: Linux's list with a high watermark of 372 frames.
-#[derive(Debug)]
-pub struct Fixlazy372;
-
-impl System for Fixlazy372 {
-    type Built<'m, P: Platform> = Lbs<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `fixlazy-372`: Linux's list with a high watermark of 372 frames.
+    Fixlazy372: Lbs {
         name: "fixlazy-372",
         summary: "Linux's list with a high watermark of 372 frames.",
         source: "[Spring] IV",
@@ -146,17 +112,10 @@ impl System for Fixlazy372 {
             ..Options::NONE
         },
         list: ListKind::Linux,
-        ..Row::BLANK
-    };
-}
+    }
 
-/// `fixlazy-744`: Linux's list with a high watermark of 744 frames.
-#[derive(Debug)]
-pub struct Fixlazy744;
-
-impl System for Fixlazy744 {
-    type Built<'m, P: Platform> = Lbs<'m, P>;
-    const ROW: &'static Row = &Row {
+    /// `fixlazy-744`: Linux's list with a high watermark of 744 frames.
+    Fixlazy744: Lbs {
         name: "fixlazy-744",
         summary: "Linux's list with a high watermark of 744 frames.",
         source: "[Spring] IV",
@@ -167,6 +126,5 @@ impl System for Fixlazy744 {
             ..Options::NONE
         },
         list: ListKind::Linux,
-        ..Row::BLANK
-    };
+    }
 }
