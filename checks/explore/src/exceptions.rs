@@ -35,49 +35,30 @@ fn has_list(spec: &SystemSpec) -> bool {
 }
 
 /// All exceptions.
+#[rustfmt::skip]
 pub(crate) const EXCEPTIONS: &[Exception] = &[
-    Exception {
-        operations: &[],
-        applies: refuses_early,
+    Exception { operations: &[], applies: refuses_early,
         kind: "exhausted although a block is free",
-        text: "SYSTEMS.md: without reclaim=on, a request does not wait for delayed coalescing.",
-    },
-    Exception {
-        operations: &[],
-        applies: delays,
+        text: "SYSTEMS.md: without reclaim=on, a request does not wait for delayed coalescing." },
+    Exception { operations: &[], applies: delays,
         kind: "refused, but the state changes",
-        text: "Before a request of a system that delays coalescing is refused, blocks may have been coalesced.",
-    },
-    Exception {
-        operations: &["allocate_in", "allocate_runs"],
-        applies: |_| true,
+        text: "Before a request of a system that delays coalescing is refused, blocks may have been coalesced." },
+    Exception { operations: &["allocate_in", "allocate_runs"], applies: |_| true,
         kind: "refused, but the state changes",
-        text: "Calls that try several blocks return them, so later requests may be given others.",
-    },
-    Exception {
-        operations: &["both", "interrupt"],
+        text: "Calls that try several blocks return them, so later requests may be given others." },
+    Exception { operations: &["both", "interrupt"],
         applies: |spec| spec.row().zone() == ZoneKind::Shared || has_list(spec),
         kind: "refused while another call holds frames that it gives back",
-        text: "allocate_at: a range that is refused may hold some of its frames meanwhile.",
-    },
-    Exception {
-        operations: &["both"],
-        applies: has_list,
+        text: "allocate_at: a range that is refused may hold some of its frames meanwhile." },
+    Exception { operations: &["both"], applies: has_list,
         kind: "a range is refused that was free throughout",
-        text: "allocate_at: a frame that another CPU moves between its list and the zone counts as used.",
-    },
-    Exception {
-        operations: &["interrupt"],
-        applies: |spec| spec.row().list == ListKind::Linux6,
+        text: "allocate_at: a frame that another CPU moves between its list and the zone counts as used." },
+    Exception { operations: &["interrupt"], applies: |spec| spec.row().list == ListKind::Linux6,
         kind: "exhausted although a block is free",
-        text: "allocate_nested: frames that the interrupted operation moves are not free meanwhile.",
-    },
-    Exception {
-        operations: &["interrupt"],
-        applies: |spec| spec.row().list == ListKind::Linux6,
+        text: "allocate_nested: frames that the interrupted operation moves are not free meanwhile." },
+    Exception { operations: &["interrupt"], applies: |spec| spec.row().list == ListKind::Linux6,
         kind: "exhausted although a frame is free",
-        text: "allocate_nested, in an interrupted bulk: the same.",
-    },
+        text: "allocate_nested, in an interrupted bulk: the same." },
 ];
 
 /// Returns the position of the exception that allows a finding.

@@ -16,15 +16,10 @@ use crate::*;
 const FIRST: u64 = 0x1_0400;
 const COUNT: u64 = 8192;
 /// Two ranges with a hole between them.
+#[rustfmt::skip]
 const RANGES: [Range; 2] = [
-    Range {
-        start: FIRST,
-        frames: COUNT - 1024,
-    },
-    Range {
-        start: FIRST + COUNT,
-        frames: 1024,
-    },
+    Range { start: FIRST, frames: COUNT - 1024 },
+    Range { start: FIRST + COUNT, frames: 1024 },
 ];
 
 /// Builds a system for two CPUs, in memory that starts anywhere; returns the reason if there is none.

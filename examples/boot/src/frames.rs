@@ -155,32 +155,13 @@ pub(crate) fn misuse() {
     let kernel = Pfn((&raw const kernel_start).addr() as u64 / FRAME_BYTES);
     let kernel = span.index(kernel);
     let kernel = kernel.expect("the kernel lies between frames that are managed");
+    #[rustfmt::skip]
     let cases = [
-        (
-            "a frame twice",
-            Release::block(block),
-            FreeError::NotAllocated,
-        ),
-        (
-            "a frame twice, as a run",
-            Release::frames(block.start, 1),
-            FreeError::NotAllocated,
-        ),
-        (
-            "a frame of the kernel",
-            Release::frame(kernel),
-            FreeError::Hole,
-        ),
-        (
-            "a frame beyond memory",
-            Release::frame(Index(span.frames())),
-            FreeError::Foreign,
-        ),
-        (
-            "no frame",
-            Release::frames(block.start, 0),
-            FreeError::ZeroFrames,
-        ),
+        ("a frame twice", Release::block(block), FreeError::NotAllocated),
+        ("a frame twice, as a run", Release::frames(block.start, 1), FreeError::NotAllocated),
+        ("a frame of the kernel", Release::frame(kernel), FreeError::Hole),
+        ("a frame beyond memory", Release::frame(Index(span.frames())), FreeError::Foreign),
+        ("no frame", Release::frames(block.start, 0), FreeError::ZeroFrames),
     ];
     for (what, release, error) in cases {
         let refused = with_token(|cpu| system.free(cpu, release));

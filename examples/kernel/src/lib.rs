@@ -174,22 +174,11 @@ pub fn idle(cpu: CpuId) {
 }
 
 /// The memory map of a small PC: low memory, the hole of the firmware, memory up to 128 MiB.
+#[rustfmt::skip]
 pub const PC: [Region; 3] = [
-    Region {
-        start: 0x1000,
-        bytes: 0x9_e000,
-        is_usable: true,
-    },
-    Region {
-        start: 0x9_f000,
-        bytes: 0x6_1000,
-        is_usable: false,
-    },
-    Region {
-        start: 0x10_0000,
-        bytes: 0x7f0_0000,
-        is_usable: true,
-    },
+    Region { start: 0x1000, bytes: 0x9_e000, is_usable: true },
+    Region { start: 0x9_f000, bytes: 0x6_1000, is_usable: false },
+    Region { start: 0x10_0000, bytes: 0x7f0_0000, is_usable: true },
 ];
 
 /// The kernel's entry: boots, allocates and frees on the first CPU. Returns the number of blocks that it had.

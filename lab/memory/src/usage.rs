@@ -12,21 +12,16 @@ use crate::request::Request;
 use crate::state::{Cause, State, Zone};
 
 /// The names of uses, and the counters of each.
+#[rustfmt::skip]
 const USES: [(&str, &[&str]); 8] = [
     ("anonymous", &["nr_active_anon", "nr_inactive_anon"]),
     ("page cache", &["nr_active_file", "nr_inactive_file"]),
     ("locked or pinned", &["nr_unevictable"]),
     ("reclaimable slab", &["nr_slab_reclaimable"]),
     ("other slab", &["nr_slab_unreclaimable"]),
-    (
-        "page tables",
-        &["nr_page_table_pages", "nr_sec_page_table_pages"],
-    ),
+    ("page tables", &["nr_page_table_pages", "nr_sec_page_table_pages"]),
     ("compressed pages (zspages)", &["nr_zspages"]),
-    (
-        "reclaimable memory of the kernel",
-        &["nr_kernel_misc_reclaimable"],
-    ),
+    ("reclaimable memory of the kernel", &["nr_kernel_misc_reclaimable"]),
 ];
 
 // The positions of those that can be reclaimed, and of one that zones may state.

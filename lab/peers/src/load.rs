@@ -232,36 +232,14 @@ mod tests {
             other.contains("version 2") && other.contains("version 1"),
             "{other}"
         );
-        for (name, broken) in [
-            (
-                "init",
-                Table {
-                    init: None,
-                    ..table()
-                },
-            ),
-            (
-                "allocate",
-                Table {
-                    allocate: None,
-                    ..table()
-                },
-            ),
-            (
-                "free",
-                Table {
-                    free: None,
-                    ..table()
-                },
-            ),
-            (
-                "destroy",
-                Table {
-                    destroy: None,
-                    ..table()
-                },
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            ("init", Table { init: None, ..table() }),
+            ("allocate", Table { allocate: None, ..table() }),
+            ("free", Table { free: None, ..table() }),
+            ("destroy", Table { destroy: None, ..table() }),
+        ];
+        for (name, broken) in cases {
             let reason = reason(broken);
             assert!(
                 reason.contains(&format!("`{name}` of the table is null")),

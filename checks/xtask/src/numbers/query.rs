@@ -346,7 +346,8 @@ mod tests {
             ("seeds", "bs", 1, "m", "mean", 3.0),
         ]);
         let text = |words: &str| Query::parse(words)?.text(&results);
-        for (words, expected) in [
+        #[rustfmt::skip]
+        let cases = [
             ("e x@ system=bs all m mean", "10"),
             ("e x@ system=bs all m mean .1 ±ci95", "10.0 ± 0.5"),
             ("e x@ system=bs all m mean .1 (ci95)", "10.0 (0.5)"),
@@ -357,14 +358,8 @@ mod tests {
             ("e x@1 system=is all m mean -0% over system=bs", "60%"),
             ("e x@1 system=is all m mean .0 x100 minus system=bs", "-600"),
             ("e x,y@ system=bs all m mean .0", "10, 20"),
-            (
-                "e x,y@ system=bs all m mean =max .1 over x@1 system=is",
-                "5.0",
-            ),
-            (
-                "e x@1 system=is all m mean .1 over x,y@ system=bs =min",
-                "0.4",
-            ),
+            ("e x,y@ system=bs all m mean =max .1 over x@1 system=is", "5.0"),
+            ("e x@1 system=is all m mean .1 over x,y@ system=bs =min", "0.4"),
             ("e x,y@ system=bs all m mean =max over =min", "2.00"),
             ("e x@1 system=is all m mean over x,y@ system=bs", ""),
             ("e x,x@ *~by~y@ system=bs all m mean .0", "7, 7"),
@@ -378,7 +373,8 @@ mod tests {
             ("e x@ system=bs all m mean =product", ""),
             ("e seeds@ system=bs all m mean", ""),
             ("e x@ system=is all m mean", ""),
-        ] {
+        ];
+        for (words, expected) in cases {
             assert_eq!(text(words).unwrap_or_default(), expected, "{words}");
         }
     }

@@ -435,17 +435,14 @@ mod tests {
             spec.parameters(&setup).unwrap()
         };
         type Change = fn(&mut Parameters);
+        #[rustfmt::skip]
         let cases: &[(&str, &str, Change)] = &[
-            ("lbs-31", "batch=7", |p| {
-                (p.watermarks.batch, p.watermarks.high) = (7, 42)
-            }),
+            ("lbs-31", "batch=7", |p| { (p.watermarks.batch, p.watermarks.high) = (7, 42) }),
             ("lbs-31", "high=100", |p| {
                 p.watermarks.high = 100;
                 p.bound = Bound::new(100, (p.bound.first(), SPREAD), Predict::Both);
             }),
-            ("spring", "predict=region", |p| {
-                p.bound.predict = Predict::Region
-            }),
+            ("spring", "predict=region", |p| { p.bound.predict = Predict::Region }),
             ("spring", "spread=16", |p| {
                 p.bound = Bound::new(p.bound.max, (p.bound.first(), 16), Predict::Both);
             }),
@@ -457,15 +454,9 @@ mod tests {
                 };
                 p.bound = Bound::new(p.bound.max, (32, SPREAD), Predict::Both);
             }),
-            ("bs", "order=3", |p| {
-                p.max_order = Order::ZERO.up().up().up()
-            }),
-            ("lbs-31", "percpu=locked", |p| {
-                p.composition.access = ListAccess::Locked
-            }),
-            ("bs", "zone=spaces", |p| {
-                p.composition.zone = ZoneKind::Spaces
-            }),
+            ("bs", "order=3", |p| { p.max_order = Order::ZERO.up().up().up() }),
+            ("lbs-31", "percpu=locked", |p| { p.composition.access = ListAccess::Locked }),
+            ("bs", "zone=spaces", |p| { p.composition.zone = ZoneKind::Spaces }),
             ("is", "space=16MiB", |p| p.space = 1 << 12),
             ("is", "select=fresh", |p| p.select = Select::Fresh),
             ("is", "exchange=single", |p| p.exchange = Exchange::Single),
@@ -473,9 +464,7 @@ mod tests {
             ("zones-4", "space=64MiB", |p| p.space = 1 << 14),
             ("is", "shards=4", |p| p.shards = 4),
             ("spring-core", "idle=8", |p| p.idle = 8),
-            ("spring-core", "spring=locked", |p| {
-                p.spring = SpringKind::Locked
-            }),
+            ("spring-core", "spring=locked", |p| { p.spring = SpringKind::Locked }),
             ("bs", "lock=ticket", |p| p.lock = LockKind::Ticket),
             ("bs", "lock=queued", |p| p.lock = LockKind::Queued),
             ("lbs-31", "hold=iteration", |p| p.hold = Hold::Iteration),
@@ -484,36 +473,16 @@ mod tests {
             ("delay-2", "reclaim=on", |p| p.reclaim = true),
             ("never", "reclaim=off", |p| p.reclaim = false),
             ("delay-2", "debt=on", |p| p.rule = Rule::Debt),
-            ("watermark+lazy=0.25", "speedup=0.3", |p| {
-                p.rule = Rule::Watermarks {
-                    lazy: 250,
-                    speedup: 300,
-                }
-            }),
-            ("watermark", "lazy=0.1", |p| {
-                p.rule = Rule::Watermarks {
-                    lazy: 100,
-                    speedup: 500,
-                }
-            }),
-            ("serewa", "separate=off", |p| {
-                (p.composition.zone, p.division) = (ZoneKind::One, false)
-            }),
-            ("serewa", "manager=thread", |p| {
-                p.services.manager = Manager::Thread
-            }),
-            ("serewa", "remnants=first", |p| {
-                p.services.remnants = RemnantPolicy::First
-            }),
-            ("serewa", "structure=bitmap", |p| {
-                p.composition.structure = StructureKind::Bits
-            }),
+            ("watermark+lazy=0.25", "speedup=0.3", |p| { p.rule = Rule::Watermarks { lazy: 250, speedup: 300 } }),
+            ("watermark", "lazy=0.1", |p| { p.rule = Rule::Watermarks { lazy: 100, speedup: 500 } }),
+            ("serewa", "separate=off", |p| { (p.composition.zone, p.division) = (ZoneKind::One, false) }),
+            ("serewa", "manager=thread", |p| { p.services.manager = Manager::Thread }),
+            ("serewa", "remnants=first", |p| { p.services.remnants = RemnantPolicy::First }),
+            ("serewa", "structure=bitmap", |p| { p.composition.structure = StructureKind::Bits }),
             ("serewa", "division=off", |p| p.division = false),
             ("serewa", "queue=16", |p| p.services.slots = 16),
             ("serewa", "sync=lock", |p| p.services.locked = true),
-            ("serewa", "linking=idle", |p| {
-                p.services.linking = Linking::Idle
-            }),
+            ("serewa", "linking=idle", |p| { p.services.linking = Linking::Idle }),
             ("mobility", "steal=mixed", |p| p.steal = Steal::Mixed),
             ("llfree", "tree=32MiB", |p| p.tree = Some(1 << 13)),
             ("linux-6", "fraction=64", |p| {

@@ -275,42 +275,18 @@ mod tests {
         ] {
             assert_eq!(text.parse::<SystemSpec>().unwrap().to_string(), text);
         }
-        for (text, error) in [
+        #[rustfmt::skip]
+        let cases = [
             ("", SpecError::UnknownSystem { nearest: None }),
-            (
-                "BS",
-                SpecError::UnknownSystem {
-                    nearest: Some("bs"),
-                },
-            ),
-            (
-                "everybudy+order=3",
-                SpecError::UnknownSystem {
-                    nearest: Some("everybuddy"),
-                },
-            ),
+            ("BS", SpecError::UnknownSystem { nearest: Some("bs") }),
+            ("everybudy+order=3", SpecError::UnknownSystem { nearest: Some("everybuddy") }),
             ("jemalloc", SpecError::UnknownSystem { nearest: None }),
-            (
-                "lbs-31+bacth=3",
-                SpecError::UnknownOption {
-                    part: 1,
-                    nearest: Some("batch"),
-                },
-            ),
+            ("lbs-31+bacth=3", SpecError::UnknownOption { part: 1, nearest: Some("batch") }),
             ("bs+", SpecError::Malformed { part: 1 }),
             ("watermark+debt=on", not_taken("watermark", "debt")),
             ("bs+batch=3", not_taken("bs", "batch")),
-            (
-                "lbs-31+batch=7+colour=red",
-                SpecError::UnknownOption {
-                    part: 2,
-                    nearest: None,
-                },
-            ),
-            (
-                "lbs-31+batch=7+batch=8",
-                SpecError::Repeated { key: "batch" },
-            ),
+            ("lbs-31+batch=7+colour=red", SpecError::UnknownOption { part: 2, nearest: None }),
+            ("lbs-31+batch=7+batch=8", SpecError::Repeated { key: "batch" }),
             ("delay-2+lazy=0.5", not_taken("delay-2", "lazy")),
             ("serewa+select=used", not_taken("serewa", "select")),
             ("linux-6+space=4MiB", not_taken("linux-6", "space")),
@@ -323,7 +299,8 @@ mod tests {
             ("never+hold=iteration", not_taken("never", "hold")),
             ("spring+zone=one", not_taken("spring", "zone")),
             ("spring+shards=2", not_taken("spring", "shards")),
-        ] {
+        ];
+        for (text, error) in cases {
             assert_eq!(text.parse::<SystemSpec>().unwrap_err(), error, "{text}");
         }
         for text in [
@@ -352,17 +329,13 @@ mod tests {
     #[test]
     fn an_error_suggests_what_was_meant() {
         let message = |text: &str| text.parse::<SystemSpec>().unwrap_err().to_string();
-        for (text, error) in [
-            (
-                "everybudy",
-                "no system has this name; did you mean `everybuddy`?",
-            ),
+        #[rustfmt::skip]
+        let cases = [
+            ("everybudy", "no system has this name; did you mean `everybuddy`?"),
             ("jemalloc", "no system has this name"),
-            (
-                "bs+ordr=3",
-                "there is no such option; did you mean `order`?",
-            ),
-        ] {
+            ("bs+ordr=3", "there is no such option; did you mean `order`?"),
+        ];
+        for (text, error) in cases {
             assert_eq!(message(text), error);
         }
     }

@@ -172,20 +172,16 @@ fn rows(text: &str) -> Result<Range<usize>, String> {
 
 /// Reports what was removed.
 fn report_removed(report: &CutReport) {
-    for (value, meaning) in [
+    #[rustfmt::skip]
+    let cases = [
         (report.outside, "calls outside the selection"),
         (report.others, "allocations of other threads"),
-        (
-            report.frees_of_others,
-            "frees of blocks that were allocated outside the cut",
-        ),
+        (report.frees_of_others, "frees of blocks that were allocated outside the cut"),
         (report.faults_dropped, "faults of removed allocations"),
         (report.regions_dropped, "address regions without calls"),
-        (
-            report.acquisitions_dropped,
-            "acquisitions of a zone's lock outside the cut",
-        ),
-    ] {
+        (report.acquisitions_dropped, "acquisitions of a zone's lock outside the cut"),
+    ];
+    for (value, meaning) in cases {
         if value > 0 {
             output::note(&format!("removed: {} {meaning}", count(value)));
         }

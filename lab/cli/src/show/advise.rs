@@ -259,19 +259,12 @@ fn effects(context: &Context<'_>, settings: &Settings, advice: &Advice) -> Strin
         let mib = (own.idle_frames << PAGE_SHIFT) as f64 / f64::from(1 << 20);
         format!("{mib:.1}")
     });
+    #[rustfmt::skip]
     let columns = [
         plain("high", ["high mark", "frames"], marks),
         plain("latency", ["mean call", "vs. now"], ratios),
-        plain(
-            "locks",
-            ["zone's lock", "per s"],
-            texts(&|own| rate(own.acquisitions)),
-        ),
-        plain(
-            "refills",
-            ["refills and", "drains per s"],
-            texts(&|own| rate(own.moves)),
-        ),
+        plain("locks", ["zone's lock", "per s"], texts(&|own| rate(own.acquisitions))),
+        plain("refills", ["refills and", "drains per s"], texts(&|own| rate(own.moves))),
         plain("buffered", ["idle in lists", "at most, MiB"], idle),
     ];
     let competing = 0..names.len();

@@ -121,29 +121,14 @@ fn a_frame_that_is_handed_out_twice_is_found() {
 fn a_library_without_a_valid_table_is_refused_with_its_reason() {
     let folder = Folder::new("peer-refused");
     let unused = "-Wno-unused-function";
+    #[rustfmt::skip]
     let cases: [(&str, &[&str], &[&str]); 6] = [
-        (
-            "version",
-            &["-DVERSION=7"],
-            &["version 7", "reads version 1"],
-        ),
+        ("version", &["-DVERSION=7"], &["version 7", "reads version 1"]),
         ("null", &["-DPUT=0", unused], &["`free`", "is null"]),
         ("name", &["-DNAME=\"a b\""], &["is not a name"]),
-        (
-            "known",
-            &["-DNAME=\"lbs-31\""],
-            &["`lbs-31` belongs to another contender"],
-        ),
-        (
-            "small",
-            &["-DMOST=4096"],
-            &["broken cannot manage 1048576 frames"],
-        ),
-        (
-            "table",
-            &["-DNO_TABLE", unused],
-            &["does not export `everybuddy_peer`"],
-        ),
+        ("known", &["-DNAME=\"lbs-31\""], &["`lbs-31` belongs to another contender"]),
+        ("small", &["-DMOST=4096"], &["broken cannot manage 1048576 frames"]),
+        ("table", &["-DNO_TABLE", unused], &["does not export `everybuddy_peer`"]),
     ];
     for (name, mistake, parts) in cases {
         if let Some(run) = broken(&folder, name, mistake) {

@@ -112,19 +112,15 @@ fn rows_of_an_earlier_run_are_judged_and_drawn_again() {
     assert_eq!(everybuddy!("reproduce {file} --rows {first}").code, 1);
     let rows = text(&first);
     let twice = format!("{rows}{}", rows.replace("\"value\":", "\"value\":1"));
-    for (changed, parts) in [
-        (
-            "{\"experiment\":\"tiny\"}\n",
-            &["line 1", "`source`", "--json"][..],
-        ),
-        (
-            &rows.replace("\"tiny", "\"other"),
-            &["no rows of tiny", "it has rows of other"],
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        ("{\"experiment\":\"tiny\"}\n", &["line 1", "`source`", "--json"][..]),
+        (&rows.replace("\"tiny", "\"other"), &["no rows of tiny", "it has rows of other"]),
         (&twice, &["line ", "the same number"]),
         (&rows[..rows.len() - 20], &["line ", "cut off"]),
         ("", &["the file is empty"]),
-    ] {
+    ];
+    for (changed, parts) in cases {
         std::fs::write(&again, changed).unwrap();
         everybuddy!("reproduce {file} --rows {again}").refused(parts);
     }

@@ -466,27 +466,23 @@ fn a_printed_number_is_missed_on_both_sides() {
 #[test]
 fn a_printed_number_has_a_factor_and_no_other_bound() {
     let ratio = "kind = 'ratio'\nsystems = ['bs', 'is']\n";
-    for (text, message) in [
+    #[rustfmt::skip]
+    let cases = [
         (format!("{ratio}expected = 2"), "needs `within`"),
         (format!("{ratio}within = 2"), "needs `expected`"),
         (format!("{ratio}of = 'expected'\nexpected = 2\nwithin = 2"), "unless rows"),
         (format!("{ratio}expected = 2\nwithin = 2\nat_most = 3"), "both bounds"),
         (format!("{ratio}expected = 2\nwithin = 1"), "above 1"),
         (format!("{ratio}expected = 0\nwithin = 2"), "positive"),
-        (
-            "kind = 'ratio'\nsystems = ['bs']\nrivals = ['is']\nexpected = 2\nwithin = 2".to_string(),
-            "one bound",
-        ),
+        ("kind = 'ratio'\nsystems = ['bs']\nrivals = ['is']\nexpected = 2\nwithin = 2".to_string(), "one bound"),
         (
             "kind = 'ordering'\nsystems = ['bs', 'is']\nrelations = ['>']\nexpected = 2\nwithin = 2"
                 .to_string(),
             "a ratio or bound",
         ),
-        (
-            format!("{ratio}expected = 2\nwithin = 2\ndiffers = 'known'\nstill_at_most = 3"),
-            "not wider",
-        ),
-    ] {
+        (format!("{ratio}expected = 2\nwithin = 2\ndiffers = 'known'\nstill_at_most = 3"), "not wider"),
+    ];
+    for (text, message) in cases {
         let error = mean(&text).check(words(&systems())).unwrap_err();
         assert!(error.contains(message), "{text}: {error}");
     }

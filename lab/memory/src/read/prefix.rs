@@ -177,77 +177,23 @@ mod tests {
 
     #[test]
     fn every_kind_of_prefix() {
+        #[rustfmt::skip]
         let cases: [(&str, Option<&str>, Option<&str>, &str); 16] = [
             ("Mem-Info:", None, None, "Mem-Info:"),
-            (
-                "[   81.429116] Mem-Info:",
-                Some("81.429116"),
-                None,
-                "Mem-Info:",
-            ),
-            (
-                "[   81.4][ C1] Mem-Info:",
-                Some("81.4"),
-                Some("C1"),
-                "Mem-Info:",
-            ),
-            (
-                "[   81.4][   T59] Mem-Info:",
-                Some("81.4"),
-                Some("T59"),
-                "Mem-Info:",
-            ),
-            (
-                "[Mo Apr 17 19:55:54 2026] DMA: 1",
-                Some("Mo Apr 17 19:55:54 2026"),
-                None,
-                "DMA: 1",
-            ),
+            ("[   81.429116] Mem-Info:", Some("81.429116"), None, "Mem-Info:"),
+            ("[   81.4][ C1] Mem-Info:", Some("81.4"), Some("C1"), "Mem-Info:"),
+            ("[   81.4][   T59] Mem-Info:", Some("81.4"), Some("T59"), "Mem-Info:"),
+            ("[Mo Apr 17 19:55:54 2026] DMA: 1", Some("Mo Apr 17 19:55:54 2026"), None, "DMA: 1"),
             (">> [ 1054.0] DMA: 1", Some("1054.0"), None, "DMA: 1"),
             (">     [ 1054.0] DMA: 1", Some("1054.0"), None, "DMA: 1"),
             ("[  +0.002367] DMA: 1", Some("+0.002367"), None, "DMA: 1"),
-            (
-                "Dec  8 01:56:31 h kernel: [106.88] DMA: 1",
-                Some("106.88"),
-                None,
-                "DMA: 1",
-            ),
-            (
-                "Dec  8 01:56:31 h kernel: DMA: 1",
-                Some("Dec  8 01:56:31"),
-                None,
-                "DMA: 1",
-            ),
-            (
-                "2026-01-02T03:04:05.6Z stdout F <4>DMA: 1",
-                Some("2026-01-02T03:04:05.6Z"),
-                None,
-                "DMA: 1",
-            ),
-            (
-                "<4>[ 6207.6]  [3:  prog:9343_3:22875] DMA: 1",
-                Some("6207.6"),
-                Some("3:  prog:9343_3:22875"),
-                "DMA: 1",
-            ),
-            (
-                "[0:swapper/0:    0] DMA: 1",
-                None,
-                Some("0:swapper/0:    0"),
-                "DMA: 1",
-            ),
-            (
-                ": [   14.01][    T1] swapper/0: x",
-                Some("14.01"),
-                Some("T1"),
-                "swapper/0: x",
-            ),
-            (
-                "4,1021,6207637280,-,caller=T1;DMA: 1",
-                Some("6207637280"),
-                Some("T1"),
-                "DMA: 1",
-            ),
+            ("Dec  8 01:56:31 h kernel: [106.88] DMA: 1", Some("106.88"), None, "DMA: 1"),
+            ("Dec  8 01:56:31 h kernel: DMA: 1", Some("Dec  8 01:56:31"), None, "DMA: 1"),
+            ("2026-01-02T03:04:05.6Z stdout F <4>DMA: 1", Some("2026-01-02T03:04:05.6Z"), None, "DMA: 1"),
+            ("<4>[ 6207.6]  [3:  prog:9343_3:22875] DMA: 1", Some("6207.6"), Some("3:  prog:9343_3:22875"), "DMA: 1"),
+            ("[0:swapper/0:    0] DMA: 1", None, Some("0:swapper/0:    0"), "DMA: 1"),
+            (": [   14.01][    T1] swapper/0: x", Some("14.01"), Some("T1"), "swapper/0: x"),
+            ("4,1021,6207637280,-,caller=T1;DMA: 1", Some("6207637280"), Some("T1"), "DMA: 1"),
             ("[  246]     0   246", None, None, "[  246]     0   246"),
         ];
         for (line, time, caller, rest) in cases {

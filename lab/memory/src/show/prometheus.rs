@@ -13,23 +13,12 @@ use crate::state::{State, Zone};
 
 /// The metrics of a zone: the name, the help, and the number of frames.
 type ZoneMetric = (&'static str, &'static str, fn(&Zone) -> Option<u64>);
+#[rustfmt::skip]
 const ZONES: [ZoneMetric; 4] = [
     ("zone_free_bytes", "Free memory.", Zone::free_frames),
-    (
-        "zone_managed_bytes",
-        "Memory that the page allocator manages.",
-        |zone| zone.extent.managed,
-    ),
-    (
-        "zone_watermark_min_bytes",
-        "Free memory below which only urgent requests succeed.",
-        |zone| zone.min,
-    ),
-    (
-        "zone_cpu_lists_bytes",
-        "Free memory on the lists of CPUs.",
-        Zone::listed_frames,
-    ),
+    ("zone_managed_bytes", "Memory that the page allocator manages.", |zone| zone.extent.managed),
+    ("zone_watermark_min_bytes", "Free memory below which only urgent requests succeed.", |zone| zone.min),
+    ("zone_cpu_lists_bytes", "Free memory on the lists of CPUs.", Zone::listed_frames),
 ];
 
 /// Writes all metrics of a state.

@@ -87,29 +87,18 @@ fn the_recorded_machine_has_the_same_numbers_in_all_outputs() {
 
 #[test]
 fn needs_are_answered_from_frames() {
+    #[rustfmt::skip]
     let needs = [
         ("112x32MiB", 0, "yes: "),
         ("113x32MiB", 1, "1 by moving pages"),
         ("200x32MiB", 4, "perhaps: "),
         ("347x32MiB", 3, "no: "),
-        (
-            "2500x2MiB",
-            1,
-            "472 by moving pages; assuming that no page is pinned",
-        ),
+        ("2500x2MiB", 1, "472 by moving pages; assuming that no page is pinned"),
         ("4000x2MiB,zone=Normal", 4, "at most 5,011"),
-        (
-            "6000x2MiB,zone=Normal",
-            3,
-            "never 638: slab in 635, page tables in 172",
-        ),
+        ("6000x2MiB,zone=Normal", 3, "never 638: slab in 635, page tables in 172"),
         ("40000x64KiB,zone=DMA32", 0, "yes: "),
         ("180000x64KiB,zone=Normal", 3, "no: "),
-        (
-            "120000x64KiB,zone=Normal",
-            1,
-            "3,917 by dropping page cache",
-        ),
+        ("120000x64KiB,zone=Normal", 1, "3,917 by dropping page cache"),
     ];
     let all: Vec<&str> = needs
         .iter()
@@ -173,27 +162,17 @@ fn files_that_do_not_belong_together_are_refused() {
         .unwrap();
     let map = write("map.gz", &encoder.finish().unwrap());
     let [zones, tables, _, _, flags] = machine();
-    for (files, reason) in [
-        (
-            vec![zones.clone(), write("flags", &words)],
-            "end at frame 3750000, but the zones end at frame 6553600",
-        ),
-        (
-            vec![zones.clone(), write("flags.gz", &packed[..500_000])],
-            "cannot read the flags from frame",
-        ),
-        (
-            vec![file("s03-zoneinfo-5.4.txt"), flags.clone()],
-            "of different machines or moments",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        (vec![zones.clone(), write("flags", &words)], "end at frame 3750000, but the zones end at frame 6553600"),
+        (vec![zones.clone(), write("flags.gz", &packed[..500_000])], "cannot read the flags from frame"),
+        (vec![file("s03-zoneinfo-5.4.txt"), flags.clone()], "of different machines or moments"),
         (vec![tables, flags.clone()], "pass a copy of /proc/zoneinfo"),
         (vec![flags], "pass a copy of /proc/zoneinfo"),
         (vec![zones.clone(), map], "pass a copy of /proc/kpageflags"),
-        (
-            vec![zones, file("page_owner-4.5.txt")],
-            "pass a copy of /proc/kpageflags",
-        ),
-    ] {
+        (vec![zones, file("page_owner-4.5.txt")], "pass a copy of /proc/kpageflags"),
+    ];
+    for (files, reason) in cases {
         let output = run_with(&files, &[]);
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{message}");
@@ -316,24 +295,16 @@ fn flags_of_first_frames_are_not_used() {
     };
     let copies = ["zoneinfo", "buddyinfo", "kpageflags"];
     let copies = copies.map(|name| folder.path().join(name).display().to_string());
-    for (is_free, is_used) in [
+    #[rustfmt::skip]
+    let cases = [
         // The heads of the table's blocks.
-        (
-            &(|frame: usize| [1, 7, 100, 2048].contains(&frame)) as &dyn Fn(usize) -> bool,
-            false,
-        ),
+        (&(|frame: usize| [1, 7, 100, 2048].contains(&frame)) as &dyn Fn(usize) -> bool, false),
         // All their frames.
-        (
-            &|frame| {
-                [1, 7].contains(&frame)
-                    || (100..104).contains(&frame)
-                    || (2048..3072).contains(&frame)
-            },
-            true,
-        ),
+        (&|frame| [1, 7].contains(&frame) || (100..104).contains(&frame) || (2048..3072).contains(&frame), true),
         // As many frames, all alone.
         (&|frame| frame % 2 == 0 && frame < 2060, true),
-    ] {
+    ];
+    for (is_free, is_used) in cases {
         write("kpageflags", &of(is_free));
         for arguments in [&copies[..], &[folder.path().display().to_string()]] {
             let state = json(arguments);

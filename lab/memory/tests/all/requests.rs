@@ -154,35 +154,22 @@ fn flags_name_zone_class_and_urgency() {
 
 #[test]
 fn reports_say_why_the_request_failed() {
-    for (file, words) in [
-        (
-            NODES,
-            "(order 10) was free in zone DMA: 160 KiB of 15 MiB were free, but only in smaller blocks.",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        (NODES, "(order 10) was free in zone DMA: 160 KiB of 15 MiB were free, but only in smaller blocks."),
         (NODES, "The request may use no other memory."),
-        (
-            ORDER5,
-            "but none for this request: the zones are at their watermarks.",
-        ),
-        (
-            PHONE,
-            "2,559 blocks of 4 KiB (order 0) were free, but none for this request: blocks of the class HighAtomic",
-        ),
-        (
-            NOMMU,
-            "No block of 512 KiB (order 7) was free: 3.3 MiB were free",
-        ),
+        (ORDER5, "but none for this request: the zones are at their watermarks."),
+        (PHONE, "2,559 blocks of 4 KiB (order 0) were free, but none for this request: blocks of the class HighAtomic"),
+        (NOMMU, "No block of 512 KiB (order 7) was free: 3.3 MiB were free"),
         (MAIL, "No block of 128 KiB (order 5) was free"),
         (
             "s15-oom-6.1-arch.txt",
             "Fragmentation is not the cause: memory and swap are full. 860 KiB of page cache and 84 KiB of swap \
              remain.",
         ),
-        (
-            "s24-oom-5.8-ubuntu-syslog.txt",
-            "Fragmentation is not the cause: memory is full",
-        ),
-    ] {
+        ("s24-oom-5.8-ubuntu-syslog.txt", "Fragmentation is not the cause: memory is full"),
+    ];
+    for (file, words) in cases {
         let sentence = explain::event(&first(file)).unwrap();
         assert!(sentence.contains(words), "{file}: {sentence}");
     }
@@ -195,22 +182,15 @@ fn reports_say_why_the_request_failed() {
 
 #[test]
 fn broken_and_prefixed_lines_name_kernel_task_and_time() {
-    for (file, words) in [
-        (
-            JOURNAL,
-            "vmalloc failure, order 9, prog; May  5 10:51:34; Linux 6.3.1-gentoo-gentoo-dist",
-        ),
-        (
-            MAIL,
-            "order 5, prog; 30.986973; Linux 6.19.5-1.qubes.42.fc41.x86_64",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        (JOURNAL, "vmalloc failure, order 9, prog; May  5 10:51:34; Linux 6.3.1-gentoo-gentoo-dist"),
+        (MAIL, "order 5, prog; 30.986973; Linux 6.19.5-1.qubes.42.fc41.x86_64"),
         (PHONE, "order 0, prog:9343_3; 6207.637280"),
-        (
-            NODES,
-            "order 10, swapper/0; 14.017417; Linux 5.14.21-150400.22-default",
-        ),
+        (NODES, "order 10, swapper/0; 14.017417; Linux 5.14.21-150400.22-default"),
         (NOMMU, "order 7, sh; 1.217998"),
-    ] {
+    ];
+    for (file, words) in cases {
         let title = explain::title(&first(file));
         assert!(title.contains(words), "{file}: {title}");
     }
@@ -248,39 +228,21 @@ fn two_nodes(flags: &str, nodes: &str, second: &str) -> String {
 
 #[test]
 fn requests_use_their_nodes_only() {
-    for (flags, nodes, words) in [
-        (
-            "0xcc0(GFP_KERNEL)",
-            ",mems_allowed=0",
-            "(order 3) was free on node 0: 78.1 MiB of 87.8 MiB were free",
-        ),
-        (
-            "0xcc0(GFP_KERNEL)",
-            ",mems_allowed=0-1",
-            "They became free after it failed.",
-        ),
-        (
-            "0xcc0(GFP_KERNEL)",
-            "",
-            "It was limited to fewer nodes, or they became free",
-        ),
-        (
-            "0xcc0(GFP_KERNEL)",
-            ",mems_allowed=1",
-            "2,500 blocks of 32 KiB (order 3) were free on node 1",
-        ),
+    #[rustfmt::skip]
+    let cases = [
+        ("0xcc0(GFP_KERNEL)", ",mems_allowed=0", "(order 3) was free on node 0: 78.1 MiB of 87.8 MiB were free"),
+        ("0xcc0(GFP_KERNEL)", ",mems_allowed=0-1", "They became free after it failed."),
+        ("0xcc0(GFP_KERNEL)", "", "It was limited to fewer nodes, or they became free"),
+        ("0xcc0(GFP_KERNEL)", ",mems_allowed=1", "2,500 blocks of 32 KiB (order 3) were free on node 1"),
         (
             "0x200cc0(GFP_KERNEL|__GFP_THISNODE)",
             ",mems_allowed=0-1",
             "It was bound to one node, which the report does not name: node 0 had none.",
         ),
         // The list is cut.
-        (
-            "0xcc0(GFP_KERNEL)",
-            ",mems_allowed=0-",
-            "It was limited to fewer nodes",
-        ),
-    ] {
+        ("0xcc0(GFP_KERNEL)", ",mems_allowed=0-", "It was limited to fewer nodes"),
+    ];
+    for (flags, nodes, words) in cases {
         let sentence = two_nodes(flags, nodes, "Node 1 Normal");
         assert!(sentence.contains(words), "{flags} {nodes}: {sentence}");
     }

@@ -160,27 +160,17 @@ fn what_a_kernel_does_not_state_is_named() {
     };
     let core = |facts: &str| core(facts, &[]);
     assert!(error(core(FACTS), KALLSYMS).is_none());
-    for (facts, kallsyms, what) in [
+    #[rustfmt::skip]
+    let cases = [
         ("SIZE(page)=64\n", KALLSYMS, "OFFSET(page._refcount)"),
-        (
-            FACTS,
-            "0000000000000000 D vmemmap_base\n",
-            "address of `vmemmap_base`",
-        ),
-        (
-            FACTS,
-            "ffffffff92000040 D vmemmap_base\n",
-            "value of `vmemmap_base`",
-        ),
+        (FACTS, "0000000000000000 D vmemmap_base\n", "address of `vmemmap_base`"),
+        (FACTS, "ffffffff92000040 D vmemmap_base\n", "value of `vmemmap_base`"),
         (FACTS, "\u{fffd}", "address of `vmemmap_base`"),
         (&FACTS.replace("=52", "=61"), KALLSYMS, "contradict"),
-        (
-            &FACTS.replace("=64", "=99999999999"),
-            KALLSYMS,
-            "contradict",
-        ),
+        (&FACTS.replace("=64", "=99999999999"), KALLSYMS, "contradict"),
         (&FACTS.replace("=64", "=0x40"), KALLSYMS, "SIZE(page)"),
-    ] {
+    ];
+    for (facts, kallsyms, what) in cases {
         let error = error(core(facts), kallsyms).expect("not complete");
         assert!(error.contains(what), "{error}");
     }

@@ -26,14 +26,10 @@ fn old_stacks_have_addresses() {
             record.function.clone(),
         )
     };
+    #[rustfmt::skip]
     let expected = [
         (628_753, 0, "Movable".into(), "shmem_alloc_page".into()),
-        (
-            674_308,
-            0,
-            "Movable".into(),
-            "__do_page_cache_readahead".into(),
-        ),
+        (674_308, 0, "Movable".into(), "__do_page_cache_readahead".into()),
     ];
     assert_eq!(records.iter().map(short).collect::<Vec<_>>(), expected);
     let expected = Totals {

@@ -17,51 +17,22 @@ use everybuddy_page::report::{
 pub(crate) use numbers::Random;
 
 /// The systems: name, parameters, batch of the list (0 without a list), and whether there are domains.
+#[rustfmt::skip]
 const SYSTEMS: [(&str, &str, u32, bool); 16] = [
     ("bs", "no per-CPU list", 0, false),
     ("lbs-1", "bypass, high mark 186", 1, false),
     ("lbs-31", "batch 31, high mark 186", 31, false),
     ("is", "no per-CPU list, spaces of 4 MiB", 0, false),
     ("lis-1", "bypass, high mark 186, spaces of 4 MiB", 1, false),
-    (
-        "lis-31",
-        "batch 31, high mark 186, spaces of 4 MiB",
-        31,
-        false,
-    ),
+    ("lis-31", "batch 31, high mark 186, spaces of 4 MiB", 31, false),
     ("fixlazy-372", "batch 62, high mark 372", 62, false),
     ("fixlazy-744", "batch 124, high mark 744", 124, false),
-    (
-        "spring",
-        "predicted, up to 4096, elastic domains",
-        300,
-        true,
-    ),
+    ("spring", "predicted, up to 4096, elastic domains", 300, true),
     ("spring-core", "no per-CPU list, elastic domains", 0, true),
-    (
-        "spring-fixlazy-186",
-        "batch 31, high mark 186, elastic domains",
-        31,
-        true,
-    ),
-    (
-        "spring-fixlazy-372",
-        "batch 62, high mark 372, elastic domains",
-        62,
-        true,
-    ),
-    (
-        "spring-fixlazy-744",
-        "batch 124, high mark 744, elastic domains",
-        124,
-        true,
-    ),
-    (
-        "watermark",
-        "no per-CPU list, lazy ratio 0.5, speedup ratio 0.5",
-        0,
-        false,
-    ),
+    ("spring-fixlazy-186", "batch 31, high mark 186, elastic domains", 31, true),
+    ("spring-fixlazy-372", "batch 62, high mark 372, elastic domains", 62, true),
+    ("spring-fixlazy-744", "batch 124, high mark 744, elastic domains", 124, true),
+    ("watermark", "no per-CPU list, lazy ratio 0.5, speedup ratio 0.5", 0, false),
     ("delay-2", "no per-CPU list", 0, false),
     ("linux-6", "batch 63, high mark 578 to 13376", 63, false),
 ];

@@ -194,22 +194,13 @@ fn samples(kind: Kind, live: &[u64], managed: u64, random: &mut Random) -> Sampl
 /// Builds the table of some systems.
 pub(crate) fn table(systems: &[System]) -> Table {
     type Value = fn(&System) -> Option<f64>;
+    #[rustfmt::skip]
     let columns: [(&str, [&str; 2], Better, Value); 5] = [
-        ("latency", ["alloc", "mean ns"], Better::Lower, |own| {
-            own.latency[0].mean
-        }),
-        ("latency", ["alloc", "p99 ns"], Better::Lower, |own| {
-            own.latency[0].p99
-        }),
-        ("latency", ["free", "mean ns"], Better::Lower, |own| {
-            own.latency[1].mean
-        }),
-        ("service_ratio", ["kept", "local"], Better::Higher, |own| {
-            own.service_ratio
-        }),
-        ("miss_rate", ["list", "misses"], Better::Lower, |own| {
-            own.miss_rate
-        }),
+        ("latency", ["alloc", "mean ns"], Better::Lower, |own| own.latency[0].mean),
+        ("latency", ["alloc", "p99 ns"], Better::Lower, |own| own.latency[0].p99),
+        ("latency", ["free", "mean ns"], Better::Lower, |own| own.latency[1].mean),
+        ("service_ratio", ["kept", "local"], Better::Higher, |own| own.service_ratio),
+        ("miss_rate", ["list", "misses"], Better::Lower, |own| own.miss_rate),
     ];
     let column = |(metric, head, better, value): (&str, [&str; 2], Better, Value)| {
         let finite = |own| value(own).filter(|value| value.is_finite());

@@ -87,27 +87,20 @@ impl Work {
     pub fn balance(&self) -> Result<(), String> {
         use Function::{AddChunk, Allocate, RemoveAny, RemoveTheChunk, ZerosLeft, ZerosRight};
         let calls = |function| self.calls.of(function);
+        #[rustfmt::skip]
         let identities = [
             (
                 "any removed + refused = allocations + splits",
                 calls(RemoveAny) + self.refused,
                 calls(Allocate) + self.splits,
             ),
-            (
-                "removed = any removed + 2 merges of pairs",
-                calls(RemoveTheChunk),
-                calls(RemoveAny) + 2 * self.pairs,
-            ),
+            ("removed = any removed + 2 merges of pairs", calls(RemoveTheChunk), calls(RemoveAny) + 2 * self.pairs),
             (
                 "added = pieces + merges of pairs + 2 splits",
                 calls(AddChunk),
                 calls(ZerosRight) + self.pairs + 2 * self.splits,
             ),
-            (
-                "zeros counted on the left = allocations",
-                calls(ZerosLeft),
-                calls(Allocate),
-            ),
+            ("zeros counted on the left = allocations", calls(ZerosLeft), calls(Allocate)),
         ];
         match identities.iter().find(|(_, left, right)| left != right) {
             Some((what, left, right)) => Err(format!("{what}: {left} and {right}")),

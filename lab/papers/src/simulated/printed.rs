@@ -302,24 +302,14 @@ mod tests {
     #[test]
     fn what_is_not_simulated_is_refused() {
         let text = include_str!("../table_1/experiment.toml");
-        for (right, wrong, what) in [
-            (
-                "[\"ibuddy:dbench\", \"is+",
-                "[\"ibuddy:dbenhc\", \"is+",
-                "`ibuddy:dbench`",
-            ),
-            (
-                "\"ibuddy:stream\", \"lbs-1",
-                "\"ibuddy:stream\", \"lbs-2",
-                "`lbs-1",
-            ),
-            (
-                "cpus = [1, 2, 4, 8, 16, 32]\npredictors",
-                "cpus = [1, 2, 4, 8, 15, 32]\npredictors",
-                "15 CPUs",
-            ),
+        #[rustfmt::skip]
+        let cases = [
+            ("[\"ibuddy:dbench\", \"is+", "[\"ibuddy:dbenhc\", \"is+", "`ibuddy:dbench`"),
+            ("\"ibuddy:stream\", \"lbs-1", "\"ibuddy:stream\", \"lbs-2", "`lbs-1"),
+            ("cpus = [1, 2, 4, 8, 16, 32]\npredictors", "cpus = [1, 2, 4, 8, 15, 32]\npredictors", "15 CPUs"),
             ("190.0, ", "", "5 numbers for 6"),
-        ] {
+        ];
+        for (right, wrong, what) in cases {
             let changed = text.replacen(right, wrong, 1);
             assert_ne!(changed, *text, "{right}");
             let own = Experiment::parse("x.toml", &changed).unwrap();

@@ -88,28 +88,18 @@ mod tests {
 
     #[test]
     fn kinds_are_found_by_looking() {
-        for (begin, source) in [
+        #[rustfmt::skip]
+        let cases = [
             ("PERFILE2\0\0", Source::PerfData),
-            (
-                "# ========\n#\n a 7 [000] 1.000000: kmem:mm_page_free: pfn=1",
-                Source::PerfScript,
-            ),
-            (
-                "  a 5/7 1.000000: kmem:mm_page_free: pfn=1",
-                Source::PerfScript,
-            ),
+            ("# ========\n#\n a 7 [000] 1.000000: kmem:mm_page_free: pfn=1", Source::PerfScript),
+            ("  a 5/7 1.000000: kmem:mm_page_free: pfn=1", Source::PerfScript),
             ("# tracer: nop\n#\n", Source::Ftrace),
-            (
-                "  a-7   [000] d..1. 1.000000: mm_page_free: pfn=1",
-                Source::Ftrace,
-            ),
+            ("  a-7   [000] d..1. 1.000000: mm_page_free: pfn=1", Source::Ftrace),
             ("cpus=2\n", Source::TraceCmd),
-            (
-                "  a-7   [000] 1.000000: mm_page_free: pfn=1",
-                Source::TraceCmd,
-            ),
+            ("  a-7   [000] 1.000000: mm_page_free: pfn=1", Source::TraceCmd),
             ("time_ns,cpu,pid,op,pfn,order\n", Source::Csv),
-        ] {
+        ];
+        for (begin, source) in cases {
             assert_eq!(detect(begin.as_bytes()).unwrap(), source, "{begin}");
         }
         for (begin, word) in [

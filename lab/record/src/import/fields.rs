@@ -347,22 +347,15 @@ mod tests {
     /// A number without a base is decimal, unless the kernel's format of the field is hexadecimal without `0x`.
     #[test]
     fn numbers_without_a_base_have_that_of_their_field() {
-        for (text, flags) in [
-            (
-                "pfn=0x1 order=0 gfp_flags=131290 migratetype=0",
-                Some(131_290),
-            ),
-            (
-                "pfn=0x1 order=0 migratetype=0 gfp_flags=131290",
-                Some(131_290),
-            ),
-            (
-                "pfn=0x1 order=0 gfp_flags=0x152c4a migratetype=0",
-                Some(0x15_2c4a),
-            ),
+        #[rustfmt::skip]
+        let cases = [
+            ("pfn=0x1 order=0 gfp_flags=131290 migratetype=0", Some(131_290)),
+            ("pfn=0x1 order=0 migratetype=0 gfp_flags=131290", Some(131_290)),
+            ("pfn=0x1 order=0 gfp_flags=0x152c4a migratetype=0", Some(0x15_2c4a)),
             ("pfn=0x1 order=0 migratetype=0 gfp_flags=GFP_KERNEL", None),
             ("pfn=0x1 order=0 migratetype=0 gfp_flags=24200ca", None),
-        ] {
+        ];
+        for (text, flags) in cases {
             assert_eq!(fields(text).late("gfp_flags"), flags, "{text}");
         }
         let clone = "pid=7 comm=a b clone_flags=1200000 oom_score_adj=0";

@@ -80,17 +80,13 @@ mod tests {
             }
             _ => None,
         };
-        for (line, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             (" 24)               |  ", (0, Clock::Missing, 24, 0)),
-            (
-                "  0)   cat-2212    |   d..1 |    ",
-                (0, Clock::Missing, 0, 2212),
-            ),
-            (
-                "  889.213383 |  24)   a-b-7   |   1.688 us    |  ",
-                (889_213_383_000, Clock::Time, 24, 7),
-            ),
-        ] {
+            ("  0)   cat-2212    |   d..1 |    ", (0, Clock::Missing, 0, 2212)),
+            ("  889.213383 |  24)   a-b-7   |   1.688 us    |  ", (889_213_383_000, Clock::Time, 24, 7)),
+        ];
+        for (line, wanted) in cases {
             let line = format!("{line}/* mm_page_free: pfn=1 order=0 */");
             assert_eq!(read(&line), Some(wanted), "{line}");
         }

@@ -408,36 +408,17 @@ mod tests {
     fn the_kernel_has_other_clocks_and_formats() {
         let kernel = |line| part(line, Style::Kernel);
         let (count, time) = (Clock::Count, Clock::Time);
-        for (line, wanted) in [
-            (
-                "a-6 [003] d.h1. 123456: e: f",
-                (count, 123_456, Some(6), 3, "e", true),
-            ),
-            (
-                "a-6 [003] 123456: e: f",
-                (count, 123_456, Some(6), 3, "e", false),
-            ),
-            (
-                "a-6 [003] d..1. 2.000857: (+4)  e: f",
-                (time, 2_000_857_000, Some(6), 3, "e", false),
-            ),
-            (
-                "a-6  12d.h1. 2.000857: e: f",
-                (time, 2_000_857_000, Some(6), 12, "e", true),
-            ),
-            (
-                "a-6   3d.... 889us : e: f",
-                (time, 889_000, Some(6), 3, "e", false),
-            ),
-            (
-                "a-6   3d.... 889us+: e: f",
-                (time, 889_000, Some(6), 3, "e", false),
-            ),
-            (
-                "[  8.2] [ T6]  <...>-6   3d..1. 889us : e: f",
-                (time, 889_000, Some(6), 3, "e", false),
-            ),
-        ] {
+        #[rustfmt::skip]
+        let cases = [
+            ("a-6 [003] d.h1. 123456: e: f", (count, 123_456, Some(6), 3, "e", true)),
+            ("a-6 [003] 123456: e: f", (count, 123_456, Some(6), 3, "e", false)),
+            ("a-6 [003] d..1. 2.000857: (+4)  e: f", (time, 2_000_857_000, Some(6), 3, "e", false)),
+            ("a-6  12d.h1. 2.000857: e: f", (time, 2_000_857_000, Some(6), 12, "e", true)),
+            ("a-6   3d.... 889us : e: f", (time, 889_000, Some(6), 3, "e", false)),
+            ("a-6   3d.... 889us+: e: f", (time, 889_000, Some(6), 3, "e", false)),
+            ("[  8.2] [ T6]  <...>-6   3d..1. 889us : e: f", (time, 889_000, Some(6), 3, "e", false)),
+        ];
+        for (line, wanted) in cases {
             assert_eq!(kernel(line), wanted, "{line}");
         }
         let no_time = kernel("a-6 [003] ..... mm_page_free: pfn=1");
@@ -458,43 +439,21 @@ mod tests {
         let perf = |line| part(line, Style::Perf);
         let (time, second) = (Clock::Time, 1_000_000_000);
         let noon = 1_672_574_401 * second;
-        for (line, wanted) in [
+        #[rustfmt::skip]
+        let cases = [
             ("1.0: kmem:e: f", (time, second, None, 0, "e", false)),
             ("[003] 1.0: kmem:e: f", (time, second, None, 3, "e", false)),
-            (
-                "Web Content [003] 1.0: kmem:e: f",
-                (time, second, None, 3, "e", false),
-            ),
+            ("Web Content [003] 1.0: kmem:e: f", (time, second, None, 3, "e", false)),
             ("7 1.0: kmem:e: f", (time, second, Some(7), 0, "e", false)),
-            (
-                "a 7 [003] K 1.0: kmem:e: f",
-                (time, second, Some(7), 3, "e", false),
-            ),
-            (
-                "a 7 [003] 2023-01-01 12:00:01.0: kmem:e: f",
-                (time, noon, Some(7), 3, "e", false),
-            ),
-            (
-                "a 7 [003] 2023-01-01 12:00:01.0 kmem:e: f",
-                (time, noon, Some(7), 3, "e", false),
-            ),
-            (
-                "a 7 [003] 2023-01-01 12:00:01.0  1.0: kmem:e: f",
-                (time, second, Some(7), 3, "e", false),
-            ),
-            (
-                "2023-01-01 12:00:01.0 kmem:e: f",
-                (time, noon, None, 0, "e", false),
-            ),
-            (
-                "a 7 [003] N/A 1.0: kmem:e: f",
-                (time, second, Some(7), 3, "e", false),
-            ),
-            (
-                "a 7 [003] kmem:mm_page_free: f",
-                (Clock::Missing, 0, Some(7), 3, "mm_page_free", false),
-            ),
-        ] {
+            ("a 7 [003] K 1.0: kmem:e: f", (time, second, Some(7), 3, "e", false)),
+            ("a 7 [003] 2023-01-01 12:00:01.0: kmem:e: f", (time, noon, Some(7), 3, "e", false)),
+            ("a 7 [003] 2023-01-01 12:00:01.0 kmem:e: f", (time, noon, Some(7), 3, "e", false)),
+            ("a 7 [003] 2023-01-01 12:00:01.0  1.0: kmem:e: f", (time, second, Some(7), 3, "e", false)),
+            ("2023-01-01 12:00:01.0 kmem:e: f", (time, noon, None, 0, "e", false)),
+            ("a 7 [003] N/A 1.0: kmem:e: f", (time, second, Some(7), 3, "e", false)),
+            ("a 7 [003] kmem:mm_page_free: f", (Clock::Missing, 0, Some(7), 3, "mm_page_free", false)),
+        ];
+        for (line, wanted) in cases {
             assert_eq!(perf(line), wanted, "{line}");
         }
     }

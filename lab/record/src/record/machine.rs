@@ -12,15 +12,10 @@ use std::thread;
 use everybuddy_trace::{Machine, add_blocks, zones};
 
 /// The files of settings of the kernel that decide what its page allocator keeps, after the folders of such settings.
+#[rustfmt::skip]
 const SETTINGS: [(&str, &str); 2] = [
-    (
-        "proc/sys/vm/",
-        "percpu_pagelist_high_fraction watermark_scale_factor min_free_kbytes compaction_proactiveness",
-    ),
-    (
-        "sys/kernel/mm/",
-        "transparent_hugepage/enabled transparent_hugepage/defrag",
-    ),
+    ("proc/sys/vm/", "percpu_pagelist_high_fraction watermark_scale_factor min_free_kbytes compaction_proactiveness"),
+    ("sys/kernel/mm/", "transparent_hugepage/enabled transparent_hugepage/defrag"),
 ];
 
 /// Describes this machine now. Returns `None` if even its memory is unknown.

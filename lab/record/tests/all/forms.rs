@@ -363,22 +363,11 @@ fn a_page_of_zeros_has_the_frame_next_to_it() {
             " a b-7   (    7) [002] ....   3.{at}: mm_page_{event}: page=0000000000000000 {rest}\n"
         )
     };
+    #[rustfmt::skip]
     let lines = [
-        line(
-            1,
-            "alloc",
-            "pfn=0x8a010 order=0 migratetype=1 gfp_flags=GFP_KERNEL",
-        ),
-        line(
-            2,
-            "alloc",
-            "pfn=0x90040 order=4 migratetype=0 gfp_flags=GFP_KERNEL",
-        ),
-        line(
-            3,
-            "alloc",
-            "pfn=0x0 order=9 migratetype=1 gfp_flags=GFP_TRANSHUGE",
-        ),
+        line(1, "alloc", "pfn=0x8a010 order=0 migratetype=1 gfp_flags=GFP_KERNEL"),
+        line(2, "alloc", "pfn=0x90040 order=4 migratetype=0 gfp_flags=GFP_KERNEL"),
+        line(3, "alloc", "pfn=0x0 order=9 migratetype=1 gfp_flags=GFP_TRANSHUGE"),
         line(4, "free_batched", "pfn=0x8a010 order=0"),
         line(5, "free", "pfn=0x8a010 order=0"),
         line(6, "free", "pfn=0x90040 order=4"),

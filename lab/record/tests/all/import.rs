@@ -225,49 +225,23 @@ fn lines_out_of_order_and_unknown_ones_are_counted() {
 #[test]
 fn what_is_no_recording_says_what_was_expected() {
     let rows = "time_ns,cpu,pid,op,pfn,order\n";
-    for (given, source, words) in [
+    #[rustfmt::skip]
+    let cases = [
         ("", None, &["empty"][..]),
         ("hello\nworld\n", None, &["line 1", "hello", "perf script"]),
-        (
-            "hello\nworld\n",
-            Some(Source::Ftrace),
-            &["line 1", "hello", "ftrace", "--from"],
-        ),
-        (
-            "a 1 [000] 1.0: sched:sched_switch: x\n",
-            None,
-            &["sched_switch"],
-        ),
-        (
-            "a 1 [000] 1.0: kmem:mm_page_free: pfn=0x1 order=0\n",
-            None,
-            &["allocation"],
-        ),
+        ("hello\nworld\n", Some(Source::Ftrace), &["line 1", "hello", "ftrace", "--from"]),
+        ("a 1 [000] 1.0: sched:sched_switch: x\n", None, &["sched_switch"]),
+        ("a 1 [000] 1.0: kmem:mm_page_free: pfn=0x1 order=0\n", None, &["allocation"]),
         ("PERFILE2", None, &["byte 8", "interrupted"]),
-        (
-            "time_ns,cpu,pid,op,pfn\n1,1,1,0,1\n",
-            None,
-            &["line 1", "order"],
-        ),
+        ("time_ns,cpu,pid,op,pfn\n1,1,1,0,1\n", None, &["line 1", "order"]),
         (rows, None, &["no rows"]),
-        (
-            &*format!("{rows}1,1,1,0,1\n"),
-            None,
-            &["line 2", "fewer", "add the missing values"],
-        ),
-        (
-            &*format!("{rows}1,1,1,0,3,0\n1,1,1,0"),
-            None,
-            &["line 3", "the file ends in a row", "obtain the file again"],
-        ),
+        (&*format!("{rows}1,1,1,0,1\n"), None, &["line 2", "fewer", "add the missing values"]),
+        (&*format!("{rows}1,1,1,0,3,0\n1,1,1,0"), None, &["line 3", "the file ends in a row", "obtain the file again"]),
         (&*format!("{rows}1,1,1,0,x,0\n"), None, &["`x`", "pfn"]),
         (&*format!("{rows}1,1,1,1,3,0\n"), None, &["line 2", "free"]),
-        (
-            &*format!("{rows}1,70000,1,0,3,0\n"),
-            None,
-            &["range", "cpu"],
-        ),
-    ] {
+        (&*format!("{rows}1,70000,1,0,3,0\n"), None, &["range", "cpu"]),
+    ];
+    for (given, source, words) in cases {
         let options = ImportOptions {
             source,
             ..ImportOptions::default()

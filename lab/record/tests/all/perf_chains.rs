@@ -220,26 +220,16 @@ fn lists_that_cannot_name_functions_are_refused_with_their_line() {
         .lines()
         .map(|line| format!("{:016}{}\n", 0, &line[16..]));
     let hidden: String = hidden.collect();
-    for (list, words) in [
+    #[rustfmt::skip]
+    let cases = [
         (hidden, "line 1: every address is 0"),
-        (
-            FIRST.replace("00300 t", "00300"),
-            "line 4: `ffffffff81000300 rmqueue_bulk`",
-        ),
-        (
-            FIRST.replace("ffffffff81000200", "\u{1b}x"),
-            "line 3: `\\u{1b}x T _raw_spin_lock`",
-        ),
-        (
-            FIRST.replace("_text", &"x".repeat(100_000)),
-            "line 1: `ffffffff81000000 T xxx",
-        ),
-        (
-            FIRST.replace("rmqueue_bulk", "other"),
-            "no function of the page allocator",
-        ),
+        (FIRST.replace("00300 t", "00300"), "line 4: `ffffffff81000300 rmqueue_bulk`"),
+        (FIRST.replace("ffffffff81000200", "\u{1b}x"), "line 3: `\\u{1b}x T _raw_spin_lock`"),
+        (FIRST.replace("_text", &"x".repeat(100_000)), "line 1: `ffffffff81000000 T xxx"),
+        (FIRST.replace("rmqueue_bulk", "other"), "no function of the page allocator"),
         (String::new(), "in 0 lines"),
-    ] {
+    ];
+    for (list, words) in cases {
         let error = functions(&list).unwrap_err().to_string();
         assert!(error.contains(words) && error.contains("help: "), "{error}");
         assert!(error.contains("symbols") && error.len() < 400, "{error}");

@@ -103,33 +103,16 @@ fn every_copy_is_known() {
         mhz: 2000,
         installed: 1024,
     };
-    for hardware in [
+    #[rustfmt::skip]
+    let cases = [
         hardware,
-        Hardware {
-            l2: None,
-            adjacent_line: false,
-            ..hardware
-        },
-        Hardware {
-            waiters: Waiters::BackOff(50),
-            window: 9,
-            ..hardware
-        },
+        Hardware { l2: None, adjacent_line: false, ..hardware },
+        Hardware { waiters: Waiters::BackOff(50), window: 9, ..hardware },
         // Sets of cores, and of groups, have several words.
-        Hardware {
-            groups: 1,
-            cores: 56,
-            threads: 1,
-            ..hardware
-        },
-        Hardware {
-            sockets: 40,
-            groups: 2,
-            cores: 1,
-            threads: 1,
-            ..hardware
-        },
-    ] {
+        Hardware { groups: 1, cores: 56, threads: 1, ..hardware },
+        Hardware { sockets: 40, groups: 2, cores: 1, threads: 1, ..hardware },
+    ];
+    for hardware in cases {
         let all = hardware.cpus() as u16;
         let mut caches = Caches::new(hardware);
         caches.reset(all);
