@@ -598,10 +598,9 @@ where
     fn check(&self, cpu: &mut P::Cpu) -> Result<Census, Violation> {
         let census = self.zone.check(&mut Caller::of(cpu))?;
         if census.buffered != self.front.buffered_frames() {
-            return Err(Violation {
-                index: Index(0),
-                what: "the lists don't hold the frames that are tagged as buffered",
-            });
+            return Err(Violation::overall(
+                "the lists don't hold the frames that are tagged as buffered",
+            ));
         }
         Ok(census)
     }

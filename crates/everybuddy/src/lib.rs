@@ -89,6 +89,8 @@ mod shortage;
 mod snapshot;
 pub mod structure;
 pub mod systems;
+#[cfg(test)]
+mod testing;
 mod withdrawn;
 mod wrapping_slice;
 pub mod zone;

@@ -180,6 +180,14 @@ pub struct Violation {
     pub what: &'static str,
 }
 
+impl Violation {
+    /// A violation that concerns no frame in particular.
+    pub(crate) fn overall(what: &'static str) -> Self {
+        let index = Index(0);
+        Self { index, what }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.index, self.what)

@@ -260,10 +260,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let buffered = self.check_buffered()?;
         census.buffered += buffered;
         // Two CPUs may have the same frame.
-        census.allocated = census.allocated.checked_sub(buffered).ok_or(Violation {
-            index: Index(0),
-            what: "the lists have more frames than the planes call allocated",
-        })?;
+        let what = "the lists have more frames than the planes call allocated";
+        let allocated = census.allocated.checked_sub(buffered);
+        census.allocated = allocated.ok_or(Violation::overall(what))?;
         self.check_heads(census.allocated)?;
         self.check_places()?;
         self.check_refused()?;
@@ -316,10 +315,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if frames == allocated {
             Ok(())
         } else {
-            Err(Violation {
-                index: Index(0),
-                what: "the pieces of the allocations are not the allocated frames",
-            })
+            Err(Violation::overall(
+                "the pieces of the allocations are not the allocated frames",
+            ))
         }
     }
 
@@ -332,10 +330,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if blocks.iter().skip(order.index()).all(|count| *count == 0) {
             Ok(())
         } else {
-            Err(Violation {
-                index: Index(0),
-                what: "a block is free that is remembered as refused",
-            })
+            Err(Violation::overall(
+                "a block is free that is remembered as refused",
+            ))
         }
     }
 

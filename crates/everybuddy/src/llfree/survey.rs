@@ -116,10 +116,7 @@ impl<P: Platform> LlFree<'_, P> {
         if trees == census.free {
             Ok(census)
         } else {
-            Err(Violation {
-                index: Index(0),
-                what: "children belong to no tree",
-            })
+            Err(Violation::overall("children belong to no tree"))
         }
     }
 

@@ -14,28 +14,9 @@ use crate::platform::{AtomicWord, Native, NativeAtomicU64, NativeCpus, Ordering}
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
 use crate::systems::{LlFree, System};
+use crate::testing::{Random, order};
 use crate::withdrawn::{Withdrawn, WithdrawnFrames};
 use crate::{Block, CpuId, FrameAllocator, FrameState, Setup};
-
-/// A small generator.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        self.0 >> 33
-    }
-    fn below(&mut self, limit: u32) -> u32 {
-        (self.next() % u64::from(limit)) as u32
-    }
-}
-
-fn order(order: u8) -> Order {
-    Order::new(order).unwrap()
-}
 
 #[test]
 fn runs_in_a_word_are_found_as_by_looking_at_each_place() {

@@ -10,24 +10,8 @@ use crate::platform::{Native, NativeCpus};
 use crate::region::FrameRange;
 use crate::request::{Release, Request};
 use crate::systems::{Nbbs, Options, System, build, layout};
+use crate::testing::{Random, order};
 use crate::{Block, CpuId, FrameAllocator, FrameState, Memory, Setup};
-
-/// A small generator.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u32) -> u32 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        ((self.0 >> 33) % u64::from(limit)) as u32
-    }
-}
-
-fn order(order: u8) -> Order {
-    Order::new(order).unwrap()
-}
 
 #[test]
 fn an_order_belongs_to_the_level_whose_words_have_its_blocks() {

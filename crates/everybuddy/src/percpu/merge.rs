@@ -99,16 +99,13 @@ mod tests {
     use crate::frame_table::Record;
     use crate::platform::NativeCell;
     use crate::probe::NoProbe;
+    use crate::testing::order;
     use proptest::prelude::*;
     use std::vec::Vec;
 
     const OWNER: CpuId = CpuId(3);
     const OTHER: CpuId = CpuId(4);
     const FRAMES: u32 = 128;
-
-    fn order(order: u8) -> Order {
-        Order::new(order).unwrap()
-    }
 
     /// Merges a batch that starts at `start` in a ring of 128 entries. The frames of `foreign` are in another list.
     fn merged(

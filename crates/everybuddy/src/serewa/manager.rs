@@ -605,10 +605,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         }
         // An area that is tagged as waiting but is in no queue belongs to a thread that stopped while freeing it.
         if waiting > census.queued {
-            return Err(Violation {
-                index: Index(0),
-                what: "an area waits in two slots",
-            });
+            return Err(Violation::overall("an area waits in two slots"));
         }
         Ok(census)
     }

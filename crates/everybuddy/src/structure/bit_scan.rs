@@ -188,10 +188,9 @@ impl<'a, P: Platform> BitScan<'a, P> {
             let said = self.word(order, depth, at).get() >> (at % 64) & 1 != 0;
             let so = at < words && self.word(order, depth - 1, at * 64).get() != 0;
             if said != so {
-                return Err(Violation {
-                    index: Index(0),
-                    what: "a summary's bit is wrong about the word below",
-                });
+                return Err(Violation::overall(
+                    "a summary's bit is wrong about the word below",
+                ));
             }
         }
         Ok(())
@@ -292,10 +291,7 @@ impl<P: Platform> Structure<P> for BitScan<'_, P> {
                 from = bit + 1;
             }
             if blocks != self.level(order).length() {
-                return Err(Violation {
-                    index: Index(0),
-                    what: "an order's blocks are miscounted",
-                });
+                return Err(Violation::overall("an order's blocks are miscounted"));
             }
         }
         Ok(())

@@ -23,7 +23,7 @@ use super::bits::LevelBits;
 use super::levels::LevelLists;
 use super::{Placed, Structure, StructureKind, StructurePlace};
 use crate::detail::Detail;
-use crate::frame::{Index, Order};
+use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::Platform;
 use crate::snapshot::Violation;
@@ -126,10 +126,7 @@ impl<P: Platform> Structure<P> for FreeLists<'_, P> {
             blocks += u64::from(self.lists.length(order));
         }
         if self.bits.ones() != blocks {
-            return Err(Violation {
-                index: Index(0),
-                what: "a bit is set without a block in a list",
-            });
+            return Err(Violation::overall("a bit is set without a block in a list"));
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ use super::bits::LevelBits;
 use super::levels::LevelLists;
 use super::{Placed, Structure, StructureKind, StructurePlace};
 use crate::detail::Detail;
-use crate::frame::{Index, Order};
+use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, NoProbe, Probe};
@@ -321,12 +321,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
             })?;
             linked += u64::from(self.lists.length(order));
         }
-        let fail = |what| {
-            Err(Violation {
-                index: Index(0),
-                what,
-            })
-        };
+        let fail = |what| Err(Violation::overall(what));
         if self.bits.ones() != linked {
             return fail("a bit is set without a frame in a list");
         }

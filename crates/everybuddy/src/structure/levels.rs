@@ -214,10 +214,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
             previous = Some(frame);
         }
         if length != self.length(order) {
-            return Err(Violation {
-                index: Index(0),
-                what: "a list's length is miscounted",
-            });
+            return Err(Violation::overall("a list's length is miscounted"));
         }
         Ok(())
     }

@@ -319,12 +319,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
                     return fail("a list has a cycle");
                 }
             }
-            let fail = |what| {
-                Err(Violation {
-                    index: Index(0),
-                    what,
-                })
-            };
+            let fail = |what| Err(Violation::overall(what));
             let (fl, fg) = (class.local.get(), class.global.get());
             if seen != fl + fg || self.table.frame(Index(class.tail.get())) != previous {
                 return fail("a list's length or its tail is wrong");
@@ -339,10 +334,7 @@ impl<P: Platform> Structure<P> for LocalLists<'_, P> {
         if self.bits.ones() == global {
             Ok(())
         } else {
-            Err(Violation {
-                index: Index(0),
-                what: "a bit is set without a block in a list",
-            })
+            Err(Violation::overall("a bit is set without a block in a list"))
         }
     }
 }

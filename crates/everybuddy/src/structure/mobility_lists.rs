@@ -19,7 +19,7 @@
 use super::bits::LevelBits;
 use super::levels::LevelLists;
 use super::{Placed, Structure, StructureKind, StructurePlace};
-use crate::frame::{Index, Order};
+use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable};
 use crate::platform::{Platform, SharedCell};
 use crate::request::{BlockType, Class};
@@ -226,10 +226,7 @@ impl<P: Platform> Structure<P> for MobilityLists<'_, P> {
             blocks += u64::from(self.of(kind).length(order));
         }
         if self.bits.ones() != blocks {
-            return Err(Violation {
-                index: Index(0),
-                what: "a bit is set without a block in a list",
-            });
+            return Err(Violation::overall("a bit is set without a block in a list"));
         }
         Ok(())
     }

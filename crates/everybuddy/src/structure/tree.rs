@@ -425,18 +425,12 @@ impl<P: Platform> Structure<P> for Trees<'_, P> {
                 return Err(violation);
             }
             if counted != self.level(order).length() {
-                return Err(Violation {
-                    index: Index(0),
-                    what: "a tree's blocks are miscounted",
-                });
+                return Err(Violation::overall("a tree's blocks are miscounted"));
             }
             blocks += u64::from(counted);
         }
         if self.bits.ones() != blocks {
-            return Err(Violation {
-                index: Index(0),
-                what: "a bit is set without a block in a tree",
-            });
+            return Err(Violation::overall("a bit is set without a block in a tree"));
         }
         Ok(())
     }

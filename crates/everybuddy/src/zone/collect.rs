@@ -16,7 +16,6 @@ use super::Caller;
 use super::domain::{DomainTable, HeldDomain, NO_DOMAIN, check_unused};
 use super::spring::Spring;
 use super::spring_records::{NO_CPU, WAITING};
-use crate::frame::Index;
 use crate::lock::Guard;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 use crate::snapshot::Violation;
@@ -88,12 +87,7 @@ impl<'a, P: Platform> Spring<'a, P> {
 
     /// Checks that each record is in exactly one place, while no CPU works.
     pub(crate) fn check(&self, all: &DomainTable<'a, P>) -> Result<(), Violation> {
-        let fail = |what| {
-            Err(Violation {
-                index: Index(0),
-                what,
-            })
-        };
+        let fail = |what| Err(Violation::overall(what));
         let head = self.head;
         let waiting = self.notice.waiting.load(Ordering::Relaxed);
         if head.first_ghost.get() & head.last_ghost.get() & head.collector.get() != NO_CPU

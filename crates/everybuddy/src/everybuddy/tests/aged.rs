@@ -12,15 +12,13 @@ const LIST: u32 = SHORT_LIST / 2;
 
 /// Calls `body` with a CPU that has allocated the first `used` frames. Each of seven CPUs owns at most eight of 64
 /// trees.
-fn with_used(used: u32, body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>)) {
-    with_system((TREES * TREE, 0), 7, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(7);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
+fn with_used(used: u32, body: impl FnOnce(&Trees<'_>, &mut Cpu)) {
+    with_cpus::<7>((TREES * TREE, 0), (Some(TREE), 10), |system, [cpu, ..]| {
         for frame in 0..used {
-            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Index(frame)));
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(frame)));
         }
-        body(system, &mut cpu);
-        system.check(&mut cpu).unwrap();
+        body(system, cpu);
+        system.check(cpu).unwrap();
     });
 }
 
@@ -86,7 +84,7 @@ fn a_full_list_ends_allocation_from_a_high_tree() {
 #[test]
 fn blocks_that_enter_no_list_end_allocation_from_a_high_tree() {
     let used = 3 * TREE + 8 * WORD;
-    let free = |system: &OwnedTrees<'_, Native>, cpu: &mut NativeCpu<NoProbe>, blocks: u32| {
+    let free = |system: &Trees<'_>, cpu: &mut Cpu, blocks: u32| {
         for block in 0..blocks {
             system
                 .free(cpu, Release::frames(Index(block * 4), 4))

@@ -1,7 +1,7 @@
 //! What a CPU does while another one asks for its trees.
 
 use super::*;
-use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
+use crate::platform::{AtomicWord, Ordering, SharedCell};
 use crate::request::Flags;
 use wanted::CLOSED_ID;
 
@@ -9,26 +9,20 @@ const TREE: u32 = 256;
 
 /// Calls `body` with two CPUs, of which the first one owns the first tree. Of each word of the others but the
 /// last one, eight frames are allocated. No CPU owns these trees.
-fn with_two_cpus(
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
-) {
-    with_system((16 * TREE, 0), 2, (Some(TREE), 8), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-        for _ in 0..TREE {
-            system.allocate(&mut zero, Request::FRAME).unwrap();
-        }
+fn with_two_cpus(body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
+    with_cpus((16 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
+        allocate_frames(system, zero, TREE);
         for word in TREE / WORD..15 * TREE / WORD {
             let range = FrameRange::new(Pfn(u64::from(word * WORD)), 8);
-            system.allocate_at(&mut one, range).unwrap();
+            system.allocate_at(one, range).unwrap();
         }
-        body(system, &mut zero, &mut one);
-        system.check(&mut zero).unwrap();
+        body(system, zero, one);
+        system.check(zero).unwrap();
     });
 }
 
 /// Does what the beginning of another CPU's request does.
-fn ask(system: &OwnedTrees<'_, Native>, cpu: usize) {
+fn ask(system: &Trees<'_>, cpu: usize) {
     system.requests.count.fetch_add(1, Ordering::AcqRel);
     system.requests.epoch.fetch_add(1, Ordering::AcqRel);
     system.locals[cpu].close();
@@ -36,7 +30,7 @@ fn ask(system: &OwnedTrees<'_, Native>, cpu: usize) {
 
 #[test]
 fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
-    type Operation = fn(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>);
+    type Operation = fn(&Trees<'_>, &mut Cpu);
     let operations: [Operation; 9] = [
         |system, cpu| {
             system.allocate(cpu, Request::FRAME).unwrap();

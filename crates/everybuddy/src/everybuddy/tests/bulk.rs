@@ -79,9 +79,7 @@ impl Checked<'_, '_> {
 
 #[test]
 fn a_bulk_takes_the_lowest_frames_of_the_tree() {
-    with_system((1024, 0), 1, (Some(256), 6), |system| {
-        let set = NativeCpus::new(1);
-        let cpu = &mut set.claim(CpuId(0)).unwrap();
+    with_cpus((1024, 0), (Some(256), 6), |system, [cpu]| {
         let mut out = [Index(0); 200];
         assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(200));
         assert!(
@@ -104,9 +102,7 @@ fn a_bulk_takes_the_lowest_frames_of_the_tree() {
 
 #[test]
 fn a_bulk_takes_no_whole_words_of_a_tree_of_the_other_kind() {
-    with_system((512, 0), 1, (Some(256), 6), |system| {
-        let set = NativeCpus::new(1);
-        let cpu = &mut set.claim(CpuId(0)).unwrap();
+    with_cpus((512, 0), (Some(256), 6), |system, [cpu]| {
         let movable = Request::FRAME.with_class(Class::Movable);
         assert_eq!(system.allocate(cpu, movable), Ok(Index(0)));
         assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(256)));
@@ -124,9 +120,7 @@ fn a_bulk_takes_no_whole_words_of_a_tree_of_the_other_kind() {
 #[test]
 fn a_bulk_of_blocks_of_several_trees_takes_none_from_the_current_tree() {
     let tree = LARGEST_TREE;
-    with_system((8 * tree, 0), 1, (Some(tree), 13), |system| {
-        let set = NativeCpus::new(1);
-        let cpu = &mut set.claim(CpuId(0)).unwrap();
+    with_cpus((8 * tree, 0), (Some(tree), 13), |system, [cpu]| {
         let word = Order::new(6).unwrap();
         let start = system.allocate(cpu, Request::order(word)).unwrap();
         let block = Release::block(crate::Block::new(start, word));
@@ -141,9 +135,7 @@ fn a_bulk_of_blocks_of_several_trees_takes_none_from_the_current_tree() {
 
 #[test]
 fn a_frame_that_is_freed_with_no_other_one_of_its_word_enters_the_list() {
-    with_system((1024, 0), 1, (Some(256), 6), |system| {
-        let set = NativeCpus::new(1);
-        let cpu = &mut set.claim(CpuId(0)).unwrap();
+    with_cpus((1024, 0), (Some(256), 6), |system, [cpu]| {
         let mut out = [Index(0); 200];
         assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(200));
         let freed = [3, 70, 71, 135].map(|frame| Release::frame(Index(frame)));

@@ -6,21 +6,17 @@ use crate::platform::{AtomicWord, Ordering, SharedCell};
 
 #[test]
 fn a_wholly_free_tree_is_used_before_one_with_few_free_frames() {
-    with_system((4 * TREE, 0), 1, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
-        for _ in 0..4 * TREE {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
+    with_cpus((4 * TREE, 0), (Some(TREE), 10), |system, [cpu]| {
+        allocate_frames(system, cpu, 4 * TREE);
         for (start, frames) in [(5, 1), (2 * TREE, TREE)] {
             let run = Release::frames(Index(start), frames);
-            system.free(&mut cpu, run).unwrap();
+            system.free(cpu, run).unwrap();
         }
-        system.drain(&mut cpu);
+        system.drain(cpu);
         assert!(!system.locals[0].fitting.is_on());
-        let next = system.allocate(&mut cpu, Request::FRAME);
+        let next = system.allocate(cpu, Request::FRAME);
         assert_eq!(next, Ok(Index(2 * TREE)));
-        system.check(&mut cpu).unwrap();
+        system.check(cpu).unwrap();
     });
 }
 

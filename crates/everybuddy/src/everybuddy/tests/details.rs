@@ -1,9 +1,7 @@
 //! Single steps of requests, frees and checks, which no test of whole operations would notice.
 
 use super::*;
-use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
-
-type Cpu = NativeCpu<NoProbe>;
+use crate::platform::{AtomicWord, Ordering, SharedCell};
 
 const TREE: u32 = 128;
 
@@ -11,19 +9,15 @@ fn block(order: u8) -> Request {
     Request::order(Order::new(order).unwrap())
 }
 
-fn two(frames: u32, tree: u32, body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Cpu, &mut Cpu)) {
-    with_system((frames, 0), 2, (Some(tree), 7), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-        body(system, &mut zero, &mut one);
+fn two(frames: u32, tree: u32, body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
+    with_cpus((frames, 0), (Some(tree), 7), |system, [zero, one]| {
+        body(system, zero, one);
     });
 }
 
 /// Allocates all memory as CPU 0.
-fn fill(system: &OwnedTrees<'_, Native>, zero: &mut Cpu) {
-    for _ in 0..system.span.frames() {
-        system.allocate(zero, Request::FRAME).unwrap();
-    }
+fn fill(system: &Trees<'_>, zero: &mut Cpu) {
+    allocate_frames(system, zero, system.span.frames());
 }
 
 #[test]
@@ -94,26 +88,19 @@ fn a_remembered_refusal_begins_a_shortage() {
 }
 
 /// Calls `body` where all memory is allocated, no CPU owns a tree, and CPU 0 has frame 3 in its list.
-fn with_listed_only(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Cpu, &mut Cpu)) {
-    with_system(
-        (4 * TREE, 0),
-        2,
-        (Some(TREE), 7),
-        |system: &OwnedTrees<'_, Native>| {
-            let set = NativeCpus::new(2);
-            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-            for _ in 0..4 * TREE {
-                system.allocate(&mut zero, Request::FRAME).unwrap();
-            }
-            system.free(&mut zero, Release::frame(Index(3))).unwrap();
-            let local = &system.locals[0];
-            for tree in local.own_trees().collect::<Vec<_>>() {
-                local.release_own(&system.shared, tree);
-            }
-            assert_eq!(system.buffered_frames(CpuId(0)), 1);
-            body(system, &mut zero, &mut one);
-        },
-    );
+fn with_listed_only(body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
+    with_system((4 * TREE, 0), 2, (Some(TREE), 7), |system: &Trees<'_>| {
+        let set = NativeCpus::new(2);
+        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        allocate_frames(system, &mut zero, 4 * TREE);
+        system.free(&mut zero, Release::frame(Index(3))).unwrap();
+        let local = &system.locals[0];
+        for tree in local.own_trees().collect::<Vec<_>>() {
+            local.release_own(&system.shared, tree);
+        }
+        assert_eq!(system.buffered_frames(CpuId(0)), 1);
+        body(system, &mut zero, &mut one);
+    });
 }
 
 #[test]
@@ -218,9 +205,7 @@ fn only_frees_below_the_point_count_and_only_since_its_return() {
 #[test]
 fn a_request_that_misses_with_empty_lists_announces_what_the_cpu_keeps() {
     two(4 * TREE, TREE, |system, zero, one| {
-        for _ in 0..TREE {
-            system.allocate(zero, Request::FRAME).unwrap();
-        }
+        allocate_frames(system, zero, TREE);
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE)));
         // Above the first-fit point, so that they enter no list.
         singles(system, 1, Kind::Staying).point.set(0);
@@ -240,9 +225,7 @@ fn a_request_that_misses_with_empty_lists_announces_what_the_cpu_keeps() {
 #[test]
 fn a_large_block_takes_no_tree_away_where_a_cpu_has_two_slots() {
     two(4 * TREE, TREE, |system, zero, _| {
-        for _ in 0..TREE + 1 {
-            system.allocate(zero, Request::FRAME).unwrap();
-        }
+        allocate_frames(system, zero, TREE + 1);
         assert_eq!(system.allocate(zero, block(7)), Ok(Index(2 * TREE)));
         assert!(system.locals[0].own_trees().eq([0, 1]));
     });
@@ -251,10 +234,8 @@ fn a_large_block_takes_no_tree_away_where_a_cpu_has_two_slots() {
 #[test]
 fn a_small_request_prefers_partly_free_trees_and_then_whole_words() {
     const TREE: u32 = 512;
-    with_system((4 * TREE, 0), 1, (Some(TREE), 9), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
-        fill(system, &mut cpu);
+    with_cpus((4 * TREE, 0), (Some(TREE), 9), |system, [cpu]| {
+        fill(system, cpu);
         let free = [
             (5, 1),
             (TREE + 64, 64),
@@ -263,13 +244,13 @@ fn a_small_request_prefers_partly_free_trees_and_then_whole_words() {
         ];
         for (start, frames) in free {
             system
-                .free(&mut cpu, Release::frames(Index(start), frames))
+                .free(cpu, Release::frames(Index(start), frames))
                 .unwrap();
         }
-        system.drain(&mut cpu);
+        system.drain(cpu);
         assert!(!system.locals[0].fitting.is_on());
         for frame in [2 * TREE + 5, 2 * TREE + 69, TREE + 64] {
-            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Index(frame)));
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(frame)));
         }
     });
 }
@@ -290,21 +271,19 @@ fn a_cpu_owns_at_most_4096_trees() {
 
 #[test]
 fn searches_are_not_rare_for_ever() {
-    with_system((200 * 128, 0), 1, (Some(128), 6), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
-        fill(system, &mut cpu);
-        let refused = system.allocate(&mut cpu, Request::FRAME);
+    with_cpus((200 * 128, 0), (Some(128), 6), |system, [cpu]| {
+        fill(system, cpu);
+        let refused = system.allocate(cpu, Request::FRAME);
         assert_eq!(refused, Err(AllocateError::Exhausted));
         // All in one tree, which the CPU then owns: it always has a suitable block.
         for pair in 0..30 {
             system
-                .free(&mut cpu, Release::frames(Index(4 * pair), 2))
+                .free(cpu, Release::frames(Index(4 * pair), 2))
                 .unwrap();
         }
         let mut pauses = Vec::new();
         for _ in 0..60 {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
+            system.allocate(cpu, Request::FRAME).unwrap();
             pauses.push(system.locals[0].fitting.paused());
         }
         // While it pauses, the CPU does not look at trees of others.
@@ -315,7 +294,7 @@ fn searches_are_not_rare_for_ever() {
 
 #[test]
 fn the_check_finds_what_is_wrong() {
-    type Break = fn(&OwnedTrees<'_, Native>);
+    type Break = fn(&Trees<'_>);
     let breaks: [(&str, Break); 6] = [
         ("refused", |system| {
             system.requests.refused.remember(0, Order::ZERO)
@@ -338,15 +317,11 @@ fn the_check_finds_what_is_wrong() {
         }),
     ];
     for (name, make) in breaks {
-        with_system((4 * TREE, 0), 1, (Some(TREE), 7), |system| {
-            let set = NativeCpus::new(1);
-            let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
-            for _ in 0..TREE + 1 {
-                system.allocate(&mut cpu, Request::FRAME).unwrap();
-            }
-            system.check(&mut cpu).unwrap();
+        with_cpus((4 * TREE, 0), (Some(TREE), 7), |system, [cpu]| {
+            allocate_frames(system, cpu, TREE + 1);
+            system.check(cpu).unwrap();
             make(system);
-            assert!(system.check(&mut cpu).is_err(), "{name}");
+            assert!(system.check(cpu).is_err(), "{name}");
         });
     }
 }
@@ -354,17 +329,13 @@ fn the_check_finds_what_is_wrong() {
 #[test]
 fn the_tree_from_which_a_cpu_allocates_small_blocks_is_kept_when_it_is_whole() {
     const TREE: u32 = 512;
-    with_system((64 * TREE, 0), 1, (Some(TREE), 9), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
-        for _ in 0..10 * TREE {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
+    with_cpus((64 * TREE, 0), (Some(TREE), 9), |system, [cpu]| {
+        allocate_frames(system, cpu, 10 * TREE);
         let order = Order::new(5).unwrap();
-        let start = system.allocate(&mut cpu, block(5)).unwrap();
+        let start = system.allocate(cpu, block(5)).unwrap();
         assert_eq!(start, Index(10 * TREE));
         let freed = Release::block(crate::Block::new(start, order));
-        system.free(&mut cpu, freed).unwrap();
+        system.free(cpu, freed).unwrap();
         assert!(system.locals[0].own_trees().any(|own| own == 10));
     });
 }
@@ -372,25 +343,21 @@ fn the_tree_from_which_a_cpu_allocates_small_blocks_is_kept_when_it_is_whole() {
 #[test]
 fn a_tree_for_large_blocks_replaces_the_one_before_although_it_is_lower() {
     // 64 trees for seven CPUs, each of which owns at most eight.
-    with_system((1 << 18, 0), 7, (None, 10), |system| {
-        let set = NativeCpus::new(7);
-        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+    with_cpus::<7>((1 << 18, 0), (None, 10), |system, [cpu, ..]| {
         let mut blocks: Vec<_> = (0..12)
-            .map(|_| system.allocate(&mut cpu, block(10)).unwrap().0)
+            .map(|_| system.allocate(cpu, block(10)).unwrap().0)
             .collect();
-        for _ in 0..8 * 4096 {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
+        allocate_frames(system, cpu, 8 * 4096);
         let small = || system.locals[0].own_trees().filter(|own| *own >= 3).count();
         assert_eq!(small(), 8);
         // One of each tree in turn, so that the CPU does not become the owner.
         blocks.sort_by_key(|start| start % 4096);
         for start in blocks {
             let freed = crate::Block::new(Index(start), Order::TEN);
-            system.free(&mut cpu, Release::block(freed)).unwrap();
+            system.free(cpu, Release::block(freed)).unwrap();
         }
         for start in (0..12).map(|block| block * 1024) {
-            assert_eq!(system.allocate(&mut cpu, block(10)), Ok(Index(start)));
+            assert_eq!(system.allocate(cpu, block(10)), Ok(Index(start)));
         }
         assert_eq!(small(), 7);
     });
@@ -399,18 +366,16 @@ fn a_tree_for_large_blocks_replaces_the_one_before_although_it_is_lower() {
 #[test]
 fn a_run_of_a_tree_and_a_part_leaves_what_is_known_of_the_rest() {
     const TREE: u32 = 256;
-    with_system((4 * TREE, 0), 2, (Some(TREE), 9), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-        fill(system, &mut zero);
+    with_cpus((4 * TREE, 0), (Some(TREE), 9), |system, [zero, one]| {
+        fill(system, zero);
         // The other CPU keeps this frame, in the last tree of the run, which the CPU owns.
         let kept = Release::frame(Index(3 * TREE + 69));
-        system.free(&mut one, kept).unwrap();
+        system.free(one, kept).unwrap();
         let frames = TREE + 64;
         let run = Release::frames(Index(2 * TREE), frames);
-        system.free(&mut zero, run).unwrap();
+        system.free(zero, run).unwrap();
         let movable = Request::frames(frames).with_class(Class::Movable);
-        assert_eq!(system.allocate(&mut zero, movable), Ok(Index(2 * TREE)));
+        assert_eq!(system.allocate(zero, movable), Ok(Index(2 * TREE)));
         let [first, last] = [2, 3].map(|tree| &system.shared.trees.headers[tree]);
         assert!(first.is_for(Kind::Movable) && last.is_for(Kind::Staying));
     });

@@ -2,32 +2,22 @@
 
 use super::*;
 
-type Cpu = NativeCpu<NoProbe>;
-
-fn order(order: u8) -> Order {
-    Order::new(order).unwrap()
-}
-
 /// Calls `body` with a system of `trees` trees of `tree` frames, all of which are allocated frame by frame, but not the
 /// runs of `free`, which were freed after a request was refused.
 fn with_free_runs(
     (trees, tree): (u32, u32),
     free: &[(u32, u32)],
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Cpu),
+    body: impl FnOnce(&Trees<'_>, &mut Cpu),
 ) {
-    with_system((trees * tree, 0), 1, (Some(tree), 6), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
-        for _ in 0..trees * tree {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
-        let refused = system.allocate(&mut cpu, Request::FRAME);
+    with_cpus((trees * tree, 0), (Some(tree), 6), |system, [cpu]| {
+        allocate_frames(system, cpu, trees * tree);
+        let refused = system.allocate(cpu, Request::FRAME);
         assert_eq!(refused, Err(AllocateError::Exhausted));
         for (start, frames) in free {
-            free_into_tree(system, &mut cpu, *start, *frames);
+            free_into_tree(system, cpu, *start, *frames);
         }
-        body(system, &mut cpu);
-        system.check(&mut cpu).unwrap();
+        body(system, cpu);
+        system.check(cpu).unwrap();
     });
 }
 
@@ -49,23 +39,19 @@ fn the_smallest_block_is_taken_wherever_it_lies() {
 /// A request that may not wait releases no tree when it is refused.
 #[test]
 fn a_cpu_has_no_current_tree_in_a_shortage() {
-    with_system((4 * 256, 0), 1, (Some(256), 6), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
-        for _ in 0..4 * 256 {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
+    with_cpus((4 * 256, 0), (Some(256), 6), |system, [cpu]| {
+        allocate_frames(system, cpu, 4 * 256);
         for (start, frames) in [(768, 2), (838, 1)] {
             let run = Release::frames(Index(start), frames);
-            system.free(&mut cpu, run).unwrap();
+            system.free(cpu, run).unwrap();
         }
         let hasty = Request::order(order(5)).with_flags(Flags::NO_WAIT);
-        let refused = system.allocate(&mut cpu, hasty);
+        let refused = system.allocate(cpu, hasty);
         assert_eq!(refused, Err(AllocateError::Exhausted));
         assert!(system.locals[0].own_trees().any(|own| own == 3));
         // Address would choose the pair.
         for expected in [838, 768] {
-            let frame = system.allocate(&mut cpu, Request::FRAME);
+            let frame = system.allocate(cpu, Request::FRAME);
             assert_eq!(frame, Ok(Index(expected)));
         }
     });
@@ -115,12 +101,8 @@ fn holes_are_neither_room_nor_a_shortage() {
     let (tree, trees) = (1024, 64);
     let holes = (trees - 2) * tree / 2;
     for (allocated, is_short) in [(2 * tree - 8 * WORD, false), (2 * tree - WORD / 2, true)] {
-        with_system((trees * tree, holes), 1, (Some(tree), 10), |system| {
-            let set = NativeCpus::new(1);
-            let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
-            for _ in 0..allocated {
-                system.allocate(&mut cpu, Request::FRAME).unwrap();
-            }
+        with_cpus((trees * tree, holes), (Some(tree), 10), |system, [cpu]| {
+            allocate_frames(system, cpu, allocated);
             let fitting = &system.local(CpuId(0)).unwrap().fitting;
             let look = |looks| {
                 (0..looks)
@@ -270,9 +252,7 @@ fn mostly_single(random: &mut Random) -> usize {
 fn refused_when_full(percent: u32, order_of: fn(&mut Random) -> usize) -> [u32; 5] {
     const FRAMES: u32 = 1 << 16;
     let mut shares = [0; 5];
-    with_system((FRAMES, 0), 2, (None, 10), |system| {
-        let set = NativeCpus::new(2);
-        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
+    with_cpus::<2>((FRAMES, 0), (None, 10), |system, [cpu, ..]| {
         let (mut held, mut free, mut random) = (Vec::new(), FRAMES, Random(1));
         let (mut requests, mut refused) = ([0_u32; 5], [0_u32; 5]);
         let mut must_free = false;
@@ -280,14 +260,14 @@ fn refused_when_full(percent: u32, order_of: fn(&mut Random) -> usize) -> [u32; 
             while must_free || (FRAMES - free) * 100 >= FRAMES * percent {
                 let index = random.below(held.len() as u32) as usize;
                 let block: crate::Block = held.swap_remove(index);
-                system.free(&mut cpu, Release::block(block)).unwrap();
+                system.free(cpu, Release::block(block)).unwrap();
                 free += block.order.frames();
                 must_free = false;
             }
             let size = order_of(&mut random);
             let is_counted = u32::from(step >= 3 * FRAMES);
             requests[size] += is_counted;
-            match system.allocate(&mut cpu, Request::order(order(size as u8))) {
+            match system.allocate(cpu, Request::order(order(size as u8))) {
                 Ok(start) => {
                     let block = crate::Block::new(start, order(size as u8));
                     held.push(block);
@@ -300,7 +280,7 @@ fn refused_when_full(percent: u32, order_of: fn(&mut Random) -> usize) -> [u32; 
                 }
             }
         }
-        system.check(&mut cpu).unwrap();
+        system.check(cpu).unwrap();
         for ((share, refused), requests) in shares.iter_mut().zip(refused).zip(requests) {
             *share = (refused * 100).div_ceil(requests);
         }

@@ -6,18 +6,12 @@ use crate::error::BulkFreeError;
 
 const TREE: u32 = TREE_OF_TWO;
 
-fn order(order: u8) -> Order {
-    Order::new(order).unwrap()
-}
-
 fn block(start: u32, size: u8) -> Release {
     Release::block(Block::new(Index(start), order(size)))
 }
 
 /// Calls `body` with four trees and two CPUs, of which the second one is parked.
-fn with_two(
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
-) {
+fn with_two(body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
     with_two_cpus(|system, zero, one| {
         system.park(one);
         body(system, zero, one);
@@ -26,12 +20,7 @@ fn with_two(
 }
 
 /// Asserts that every way to free this is refused with an error, and changes nothing.
-fn refuse(
-    system: &OwnedTrees<'_, Native>,
-    cpu: &mut NativeCpu<NoProbe>,
-    release: Release,
-    error: FreeError,
-) {
+fn refuse(system: &Trees<'_>, cpu: &mut Cpu, release: Release, error: FreeError) {
     let before = system.check(cpu).unwrap();
     assert_eq!(system.free(cpu, release), Err(error));
     assert_eq!(system.free_nested(CpuId(1), release), Err(error));
@@ -58,9 +47,7 @@ fn a_request_that_misses_takes_a_word_into_the_list() {
 #[test]
 fn a_frame_that_is_free_anywhere_is_not_freed_again() {
     with_two(|system, zero, one| {
-        for _ in 0..TREE {
-            system.allocate(zero, Request::FRAME).unwrap();
-        }
+        allocate_frames(system, zero, TREE);
         // Into the list.
         system.free(zero, block(3, 0)).unwrap();
         refuse(system, zero, block(3, 0), FreeError::NotAllocated);
@@ -176,9 +163,7 @@ fn holes_and_reserved_frames_and_what_lies_outside_are_not_freed() {
     with_two(|system, zero, _| {
         system.remove(zero, FrameRange::new(Pfn(7), 1)).unwrap();
         system.reserve(zero, FrameRange::new(Pfn(9), 1)).unwrap();
-        for _ in 0..30 {
-            system.allocate(zero, Request::FRAME).unwrap();
-        }
+        allocate_frames(system, zero, 30);
         refuse(system, zero, block(7, 0), FreeError::Hole);
         refuse(system, zero, block(9, 0), FreeError::Reserved);
         refuse(system, zero, block(4 * TREE, 0), FreeError::Foreign);
@@ -208,9 +193,7 @@ fn an_unknown_cpu_changes_nothing() {
 #[test]
 fn a_frame_that_two_cpus_listed_is_allocated_once_at_a_time() {
     with_two(|system, zero, one| {
-        for _ in 0..TREE {
-            system.allocate(zero, Request::FRAME).unwrap();
-        }
+        allocate_frames(system, zero, TREE);
         system.free(zero, block(3, 0)).unwrap();
         // As if the second free had read the byte before the first one wrote it.
         system.shared.heads.set(3, Order::ZERO, Kind::Staying);

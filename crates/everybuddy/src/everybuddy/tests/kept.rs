@@ -1,7 +1,7 @@
 //! Frames that a CPU returned to the tree of another one, and has not announced yet.
 
 use super::*;
-use crate::platform::{NativeCpu, SharedCell};
+use crate::platform::SharedCell;
 use crate::request::Flags;
 
 /// The frames of a tree here.
@@ -9,38 +9,33 @@ const TREE: u32 = 128;
 
 /// Calls `body` where CPU 0 has allocated the first tree, whose frame 3 CPU 1 has freed and keeps. CPU 1 allocated the
 /// first frame of the second tree last.
-fn with_kept(
-    class: Class,
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
-) {
-    with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+fn with_kept(class: Class, body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
+    with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
         let request = Request::FRAME.with_class(class);
         for _ in 0..TREE {
-            system.allocate(&mut zero, request).unwrap();
+            system.allocate(zero, request).unwrap();
         }
-        assert_eq!(system.allocate(&mut one, request), Ok(Index(TREE)));
+        assert_eq!(system.allocate(one, request), Ok(Index(TREE)));
         // Above the first-fit points, so that it enters no list.
         for kind in Kind::ALL {
             singles(system, 1, kind).point.set(0);
         }
-        system.free(&mut one, Release::frame(Index(3))).unwrap();
+        system.free(one, Release::frame(Index(3))).unwrap();
         assert!(is_pending(system, 1, 3));
         assert_eq!(inbox(system, 0), 0);
-        system.check(&mut zero).unwrap();
-        body(system, &mut zero, &mut one);
-        system.check(&mut zero).unwrap();
+        system.check(zero).unwrap();
+        body(system, zero, one);
+        system.check(zero).unwrap();
     });
 }
 
-fn inbox(system: &OwnedTrees<'_, Native>, tree: usize) -> u64 {
+fn inbox(system: &Trees<'_>, tree: usize) -> u64 {
     let header = &system.shared.trees.headers[tree];
     header.inbox.load(crate::platform::Ordering::Relaxed)
 }
 
 /// Returns `true` if a CPU has returned a frame to another CPU's tree, and not announced that yet.
-fn is_pending(system: &OwnedTrees<'_, Native>, cpu: usize, frame: u32) -> bool {
+fn is_pending(system: &Trees<'_>, cpu: usize, frame: u32) -> bool {
     let local = &system.locals[cpu];
     let is_listed = local.listed().any(|(start, _)| start == frame);
     let part = system.shared.trees.part(frame).unwrap();
@@ -48,11 +43,7 @@ fn is_pending(system: &OwnedTrees<'_, Native>, cpu: usize, frame: u32) -> bool {
 }
 
 /// Allocates until a request fails, and returns the number of frames and the error.
-fn exhaust(
-    system: &OwnedTrees<'_, Native>,
-    cpu: &mut NativeCpu<NoProbe>,
-    flags: Flags,
-) -> (u32, AllocateError) {
+fn exhaust(system: &Trees<'_>, cpu: &mut Cpu, flags: Flags) -> (u32, AllocateError) {
     let request = Request::FRAME.with_flags(flags);
     let mut given = 0;
     loop {
@@ -143,17 +134,12 @@ fn a_frame_that_only_this_cpu_keeps_makes_others_busy() {
 
 #[test]
 fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
-    with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+    with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
         let order = Order::new(6).unwrap();
-        assert_eq!(
-            system.allocate(&mut zero, Request::order(order)),
-            Ok(Index(0))
-        );
-        assert_eq!(system.allocate(&mut one, Request::FRAME), Ok(Index(TREE)));
+        assert_eq!(system.allocate(zero, Request::order(order)), Ok(Index(0)));
+        assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE)));
         let part = Release::frames(Index(20), 1);
-        system.free(&mut one, part).unwrap();
+        system.free(one, part).unwrap();
         assert!(is_pending(system, 1, 20));
         let block = Release::block(crate::Block {
             start: Index(0),
@@ -161,17 +147,17 @@ fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
         });
         let allocated = Order::new(4).unwrap();
         let refused = Err(FreeError::WrongOrder { allocated });
-        assert_eq!(system.free(&mut zero, block), refused);
+        assert_eq!(system.free(zero, block), refused);
         let parts = [(0, 20), (21, 43)];
         for (start, frames) in parts {
             let part = Release::frames(Index(start), frames);
-            assert_eq!(system.free(&mut zero, part), Ok(()));
+            assert_eq!(system.free(zero, part), Ok(()));
         }
-        system.park(&mut one);
-        system.quiesce(&mut zero).unwrap();
+        system.park(one);
+        system.quiesce(zero).unwrap();
         // The tree is whole again.
         let block = Request::order(Order::new(7).unwrap());
-        assert_eq!(system.allocate(&mut zero, block), Ok(Index(0)));
+        assert_eq!(system.allocate(zero, block), Ok(Index(0)));
     });
 }
 
@@ -237,34 +223,30 @@ fn random_operations_of_running_cpus_agree_with_a_naive_model() {
 
 #[test]
 fn returned_frames_of_a_word_are_announced_together() {
-    with_system((4 * TREE, 0), 2, (Some(TREE), 8), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-        for _ in 0..TREE {
-            system.allocate(&mut zero, Request::FRAME).unwrap();
-        }
+    with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
+        allocate_frames(system, zero, TREE);
         for frame in 0..5 {
-            system.free(&mut one, Release::frame(Index(frame))).unwrap();
+            system.free(one, Release::frame(Index(frame))).unwrap();
             assert!(is_pending(system, 1, frame));
-            let again = system.free(&mut one, Release::frame(Index(frame)));
+            let again = system.free(one, Release::frame(Index(frame)));
             assert_eq!(again, Err(FreeError::NotAllocated));
             assert_eq!(inbox(system, 0), 0);
-            system.check(&mut zero).unwrap();
+            system.check(zero).unwrap();
         }
         // A frame of another word.
-        system.free(&mut one, Release::frame(Index(WORD))).unwrap();
+        system.free(one, Release::frame(Index(WORD))).unwrap();
         assert_eq!(inbox(system, 0), 1);
         assert!(is_pending(system, 1, WORD));
         for frame in 5..8 {
-            system.free(&mut one, Release::frame(Index(frame))).unwrap();
+            system.free(one, Release::frame(Index(frame))).unwrap();
         }
         assert_eq!(inbox(system, 0), 3);
         // CPU 0 needs more than its own trees have, and asks CPU 1 for what it keeps.
-        let (given, error) = exhaust(system, &mut zero, Flags::NO_WAIT);
+        let (given, error) = exhaust(system, zero, Flags::NO_WAIT);
         assert_eq!((given, error), (3 * TREE + 9, AllocateError::Busy));
-        system.free(&mut one, Release::frame(Index(9))).unwrap();
-        system.park(&mut one);
-        let (given, error) = exhaust(system, &mut zero, Flags::NONE);
+        system.free(one, Release::frame(Index(9))).unwrap();
+        system.park(one);
+        let (given, error) = exhaust(system, zero, Flags::NONE);
         assert_eq!((given, error), (1, AllocateError::Exhausted));
     });
 }

@@ -13,14 +13,10 @@ fn frame_of(class: Class) -> Request {
 }
 
 /// Calls `body` with a system of eight trees, and its only CPU.
-fn with_eight_trees(
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut crate::platform::NativeCpu<NoProbe>),
-) {
-    with_system((8 * TREE, 0), 1, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
-        body(system, &mut cpu);
-        system.check(&mut cpu).unwrap();
+fn with_eight_trees(body: impl FnOnce(&Trees<'_>, &mut Cpu)) {
+    with_cpus((8 * TREE, 0), (Some(TREE), 10), |system, [cpu]| {
+        body(system, cpu);
+        system.check(cpu).unwrap();
     });
 }
 
@@ -114,11 +110,7 @@ fn a_tree_that_is_whole_again_serves_one_kind() {
 }
 
 /// Fills all trees from `first` on with frames that stay.
-fn fill_from(
-    system: &OwnedTrees<'_, Native>,
-    cpu: &mut crate::platform::NativeCpu<NoProbe>,
-    first: u32,
-) {
+fn fill_from(system: &Trees<'_>, cpu: &mut Cpu, first: u32) {
     let rest = FrameRange::new(Pfn(u64::from(first * TREE)), u64::from((8 - first) * TREE));
     system.allocate_at(cpu, rest).unwrap();
 }
@@ -222,12 +214,10 @@ fn nested_requests_and_large_blocks_have_kinds() {
         assert_eq!(kind(last), Kind::Staying);
     });
     // A block of two trees.
-    with_system((8 * WORD, 0), 1, (Some(WORD), 7), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
+    with_cpus((8 * WORD, 0), (Some(WORD), 7), |system, [cpu]| {
         let order = Order::new(7).unwrap();
         let block = Request::order(order).with_class(Class::Movable);
-        let start = system.allocate(&mut cpu, block).unwrap();
+        let start = system.allocate(cpu, block).unwrap();
         for tree in [start.0 / WORD, start.0 / WORD + 1] {
             let header = system.shared.trees.header(tree).unwrap();
             assert_eq!(header.kind(), Kind::Movable);
@@ -294,16 +284,14 @@ fn a_freed_frame_serves_requests_of_its_kind() {
 #[test]
 fn two_kinds_do_not_take_each_others_current_tree_away() {
     // A CPU that may own two trees, and many CPUs that do nothing.
-    with_system((1 << 13, 0), 64, (Some(128), 7), |system| {
-        let set = NativeCpus::new(64);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
+    with_cpus::<64>((1 << 13, 0), (Some(128), 7), |system, [cpu, ..]| {
         let local = system.local(CpuId(0)).unwrap();
         for step in 0..2000 {
             let class = match step % 4 {
                 0 => Class::Unmovable,
                 _ => Class::Movable,
             };
-            let frame = system.allocate(&mut cpu, frame_of(class)).unwrap();
+            let frame = system.allocate(cpu, frame_of(class)).unwrap();
             let tree = system.shared.trees.tree_of(frame.0);
             assert!(local.own_trees().any(|own| own == tree));
             assert!(step < 4 || local.own_trees().count() == 2);

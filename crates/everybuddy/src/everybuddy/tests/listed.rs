@@ -6,13 +6,9 @@ use crate::platform::SharedCell;
 const TREE: u32 = TREE_OF_TWO;
 
 /// Calls `body` where CPU 0 has allocated the first tree, and has frame 3 in its list.
-fn with_listed(
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, &mut NativeCpu<NoProbe>),
-) {
+fn with_listed(body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
     with_two_cpus(|system, zero, one| {
-        for _ in 0..TREE {
-            system.allocate(zero, Request::FRAME).unwrap();
-        }
+        allocate_frames(system, zero, TREE);
         system.free(zero, Release::frame(Index(3))).unwrap();
         body(system, zero, one);
     });
@@ -143,42 +139,39 @@ fn blocks_have_lists_by_order_and_kind() {
         let order = Order::new(order).unwrap();
         Request::order(order).with_class(class)
     };
-    with_system((1 << 18, 0), 2, (None, 10), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+    with_cpus((1 << 18, 0), (None, 10), |system, [zero, one]| {
         for order in 1..=8 {
             for class in [Class::Unmovable, Class::Movable] {
-                let held =
-                    [(); 2].map(|()| system.allocate(&mut zero, request(order, class)).unwrap());
+                let held = [(); 2].map(|()| system.allocate(zero, request(order, class)).unwrap());
                 let order = Order::new(order).unwrap();
                 let release = |start| Release::block(crate::Block::new(start, order));
-                system.park(&mut zero);
-                system.free(&mut zero, release(held[0])).unwrap();
-                system.park(&mut zero);
+                system.park(zero);
+                system.free(zero, release(held[0])).unwrap();
+                system.park(zero);
                 // The first block is at the point.
-                let again = system.allocate(&mut zero, request(order.get(), class));
+                let again = system.allocate(zero, request(order.get(), class));
                 assert_eq!(again, Ok(held[0]));
-                system.free(&mut zero, release(held[0])).unwrap();
+                system.free(zero, release(held[0])).unwrap();
                 let cpu = CpuId(0);
                 let state = system.frame_state(held[0]);
                 assert_eq!(state, Some(FrameState::Buffered { cpu, order }));
                 let last = Index(held[0].0 + order.frames() - 1);
                 assert_eq!(system.frame_state(last), state);
-                let listed = system.check(&mut zero).unwrap().buffered;
+                let listed = system.check(zero).unwrap().buffered;
                 assert!(listed >= u64::from(order.frames()), "{order:?}");
                 assert_eq!(system.buffered_frames(cpu), listed);
-                let other = system.allocate(&mut one, request(order.get(), class));
+                let other = system.allocate(one, request(order.get(), class));
                 assert_ne!(other, Ok(held[0]));
-                system.free(&mut one, release(other.unwrap())).unwrap();
-                let again = system.allocate(&mut zero, request(order.get(), class));
+                system.free(one, release(other.unwrap())).unwrap();
+                let again = system.allocate(zero, request(order.get(), class));
                 assert_eq!(again, Ok(held[0]));
                 for start in held {
-                    system.free(&mut zero, release(start)).unwrap();
+                    system.free(zero, release(start)).unwrap();
                 }
-                for cpu in [&mut zero, &mut one] {
+                for cpu in [&mut *zero, &mut *one] {
                     system.park(cpu);
                 }
-                assert_eq!(system.check(&mut zero).unwrap().free, 1 << 18);
+                assert_eq!(system.check(zero).unwrap().free, 1 << 18);
             }
         }
     });
@@ -213,7 +206,7 @@ fn a_block_whose_buddy_is_free_enters_no_list_in_a_shortage() {
 #[test]
 fn a_full_list_of_blocks_ends_allocation_from_high_addresses() {
     with_system((1 << 18, 0), 1, (None, 10), |system| {
-        let mut cpu: NativeCpu<NoProbe> = NativeCpus::new(1).claim(CpuId(0)).unwrap();
+        let mut cpu: Cpu = NativeCpus::new(1).claim(CpuId(0)).unwrap();
         let three = Order::new(3).unwrap();
         // All blocks of 13 words: then the list is empty.
         let held: Vec<_> = (0..13 * 8)

@@ -4,26 +4,24 @@ use std::collections::BTreeSet;
 
 use super::super::slots::OwnSlots;
 use super::*;
-use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
+use crate::platform::{AtomicWord, Ordering, SharedCell};
 use crate::request::Flags;
 
 /// The frames of a tree here: 16 words.
 pub(super) const TREE: u32 = 1024;
 
 /// Calls `body` with a CPU that may own seven of eight trees, after it allocated the first six.
-pub(super) fn with_six_trees(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>)) {
-    with_system((8 * TREE, 0), 1, (Some(TREE), 10), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
+pub(super) fn with_six_trees(body: impl FnOnce(&Trees<'_>, &mut Cpu)) {
+    with_cpus((8 * TREE, 0), (Some(TREE), 10), |system, [cpu]| {
         for frame in 0..6 * TREE {
-            assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(Index(frame)));
+            assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(frame)));
         }
-        body(system, &mut cpu);
-        system.check(&mut cpu).unwrap();
+        body(system, cpu);
+        system.check(cpu).unwrap();
     });
 }
 
-pub(super) fn owns(system: &OwnedTrees<'_, Native>, tree: u32) -> bool {
+pub(super) fn owns(system: &Trees<'_>, tree: u32) -> bool {
     system.locals[0].own_trees().any(|own| own == tree)
 }
 
@@ -73,7 +71,7 @@ fn slots_are_a_sorted_set() {
 fn a_tree_of_which_few_words_are_in_use_is_released() {
     // 2 of 16 words are an eighth.
     let in_use = 2 * WORD;
-    type Free = fn(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, u32, u32);
+    type Free = fn(&Trees<'_>, &mut Cpu, u32, u32);
     let as_run: Free = |system, cpu, start, by| {
         let run = Release::frames(Index(start), by);
         system.free(cpu, run).unwrap();
@@ -101,13 +99,11 @@ fn a_tree_of_which_few_words_are_in_use_is_released() {
 #[test]
 fn the_tree_from_which_a_cpu_allocates_is_kept_when_it_is_whole() {
     for order in [0, 3, 6].map(|order| Order::new(order).unwrap()) {
-        with_system((8 * TREE, 0), 1, (Some(TREE), 10), |system| {
-            let set = NativeCpus::new(1);
-            let mut cpu = set.claim(CpuId(0)).unwrap();
+        with_cpus((8 * TREE, 0), (Some(TREE), 10), |system, [cpu]| {
             for _ in 0..3 {
-                let start = system.allocate(&mut cpu, Request::order(order)).unwrap();
+                let start = system.allocate(cpu, Request::order(order)).unwrap();
                 let block = crate::Block::new(start, order);
-                system.free(&mut cpu, Release::block(block)).unwrap();
+                system.free(cpu, Release::block(block)).unwrap();
                 assert_eq!(start, Index(0));
                 assert!(owns(system, 0));
             }
@@ -178,30 +174,24 @@ fn few_trees_are_kept_when_they_are_whole() {
 fn a_tree_that_a_cpu_emptied_stays_released() {
     // Frees at or below the first-fit point, and frees in a row above it.
     for is_below in [true, false] {
-        with_system((32 * TREE, 0), 2, (Some(TREE), 10), |system| {
-            let set = NativeCpus::new(2);
-            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-            for _ in 0..15 * TREE {
-                system.allocate(&mut zero, Request::FRAME).unwrap();
-            }
+        with_cpus((32 * TREE, 0), (Some(TREE), 10), |system, [zero, one]| {
+            allocate_frames(system, zero, 15 * TREE);
             for frame in (0..15 * TREE).rev().filter(|frame| frame % TREE >= 2) {
                 for kind in Kind::ALL {
                     singles(system, 0, kind)
                         .point
                         .set(if is_below { 15 * TREE } else { 0 });
                 }
-                system
-                    .free(&mut zero, Release::frame(Index(frame)))
-                    .unwrap();
+                system.free(zero, Release::frame(Index(frame))).unwrap();
             }
             // Few trees, and those from which the CPU allocates.
             assert!(system.locals[0].own_trees().count() <= 5);
             let hasty = Request::order(Order::covering(WORD).unwrap()).with_flags(Flags::NO_WAIT);
             let blocks = (0..)
-                .take_while(|_| system.allocate(&mut one, hasty).is_ok())
+                .take_while(|_| system.allocate(one, hasty).is_ok())
                 .count();
             assert!(blocks as u32 >= 27 * (TREE / WORD - 1), "{blocks}");
-            system.check(&mut zero).unwrap();
+            system.check(zero).unwrap();
         });
     }
 }
@@ -210,25 +200,21 @@ fn a_tree_that_a_cpu_emptied_stays_released() {
 #[test]
 fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
     for (is_closed, frames) in [(false, 64), (false, 128), (true, 64), (true, 128)] {
-        with_system((8 * TREE, 0), 1, (Some(TREE), 10), |system| {
-            let set = NativeCpus::new(1);
-            let mut cpu = set.claim(CpuId(0)).unwrap();
-            for _ in 0..2 * TREE {
-                system.allocate(&mut cpu, Request::FRAME).unwrap();
-            }
+        with_cpus((8 * TREE, 0), (Some(TREE), 10), |system, [cpu]| {
+            allocate_frames(system, cpu, 2 * TREE);
             // No own tree had a block when the last of these trees was claimed.
             let word = Request::order(Order::new(6).unwrap());
             for start in (2 * TREE..4 * TREE).step_by(WORD as usize) {
-                assert_eq!(system.allocate(&mut cpu, word), Ok(Index(start)));
+                assert_eq!(system.allocate(cpu, word), Ok(Index(start)));
             }
             if is_closed {
                 let identity = &system.locals[0].free_identity;
                 identity.store(wanted::CLOSED_ID, Ordering::Relaxed);
             }
             let freed = Release::frames(Index(2 * WORD), frames);
-            system.free(&mut cpu, freed).unwrap();
-            assert_eq!(system.allocate(&mut cpu, word), Ok(Index(2 * WORD)));
-            system.check(&mut cpu).unwrap();
+            system.free(cpu, freed).unwrap();
+            assert_eq!(system.allocate(cpu, word), Ok(Index(2 * WORD)));
+            system.check(cpu).unwrap();
         });
     }
 }
@@ -237,30 +223,24 @@ fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
 #[test]
 fn a_run_of_several_trees_is_freed_or_nothing_is() {
     for tree in [1024, 4096] {
-        with_system((6 * tree, 0), 1, (Some(tree), 12), |system| {
-            let set = NativeCpus::new(1);
-            let mut cpu = set.claim(CpuId(0)).unwrap();
-            for _ in 0..5 * tree {
-                system.allocate(&mut cpu, Request::FRAME).unwrap();
-            }
+        with_cpus((6 * tree, 0), (Some(tree), 12), |system, [cpu]| {
+            allocate_frames(system, cpu, 5 * tree);
             for start in [0, tree, tree + WORD] {
                 let run = Release::frames(Index(start), 2 * tree + WORD);
                 let last = Index(start + 2 * tree + 7);
                 assert!((0..5).all(|tree| owns(system, tree)));
-                system.free(&mut cpu, Release::frame(last)).unwrap();
-                let before = system.check(&mut cpu).unwrap();
-                let refused = system.free(&mut cpu, run);
+                system.free(cpu, Release::frame(last)).unwrap();
+                let before = system.check(cpu).unwrap();
+                let refused = system.free(cpu, run);
                 assert_eq!(refused, Err(FreeError::NotAllocated));
-                assert_eq!(system.check(&mut cpu).unwrap(), before);
-                assert_eq!(system.allocate(&mut cpu, Request::FRAME), Ok(last));
-                system.free(&mut cpu, run).unwrap();
+                assert_eq!(system.check(cpu).unwrap(), before);
+                assert_eq!(system.allocate(cpu, Request::FRAME), Ok(last));
+                system.free(cpu, run).unwrap();
                 let freed = u64::from(2 * tree + WORD) - 1;
-                let after = system.check(&mut cpu).unwrap();
+                let after = system.check(cpu).unwrap();
                 let all = |census: Census| census.free + census.buffered;
                 assert_eq!(all(after), all(before) + freed);
-                for _ in 0..=freed {
-                    system.allocate(&mut cpu, Request::FRAME).unwrap();
-                }
+                allocate_frames(system, cpu, freed as u32 + 1);
             }
         });
     }
@@ -269,55 +249,47 @@ fn a_run_of_several_trees_is_freed_or_nothing_is() {
 #[test]
 fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
     for (trees, first) in [(64, 5), (65, 40), (150, 40)] {
-        with_system((160 * WORD, 0), 1, (Some(WORD), 10), |system| {
-            let set = NativeCpus::new(1);
-            let mut cpu = set.claim(CpuId(0)).unwrap();
-            for _ in 0..trees * WORD {
-                system.allocate(&mut cpu, Request::FRAME).unwrap();
-            }
+        with_cpus((160 * WORD, 0), (Some(WORD), 10), |system, [cpu]| {
+            allocate_frames(system, cpu, trees * WORD);
             let local = &system.locals[0];
             assert_eq!(local.own_trees().count() as u32, trees);
             // Blocks enter no list.
             let order = Order::new(1).unwrap();
             for tree in [5, 40] {
                 let pair = Release::frames(Index(tree * WORD), 2);
-                system.free(&mut cpu, pair).unwrap();
+                system.free(cpu, pair).unwrap();
             }
             let list = singles(system, 0, Kind::Staying);
             local.start_over(list, Kind::Staying);
             list.point.set(30 * WORD);
-            let next = system.allocate(&mut cpu, Request::FRAME);
+            let next = system.allocate(cpu, Request::FRAME);
             assert_eq!(next, Ok(Index(first * WORD)), "{trees}");
             // A block is searched from the first tree on, and a frame, too, after the point has returned.
             local.start_over(list, Kind::Staying);
-            let pair = system.allocate(&mut cpu, Request::order(order));
+            let pair = system.allocate(cpu, Request::order(order));
             let whole = if first == 5 { 40 } else { 5 };
             assert_eq!(pair, Ok(Index(whole * WORD)));
-            let next = system.allocate(&mut cpu, Request::FRAME);
+            let next = system.allocate(cpu, Request::FRAME);
             assert_eq!(next, Ok(Index(first * WORD + 1)));
-            system.check(&mut cpu).unwrap();
+            system.check(cpu).unwrap();
         });
     }
 }
 
 #[test]
 fn a_request_by_fit_looks_at_few_of_many_own_trees() {
-    with_system((160 * WORD, 0), 1, (Some(WORD), 10), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
-        for _ in 0..150 * WORD {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
+    with_cpus((160 * WORD, 0), (Some(WORD), 10), |system, [cpu]| {
+        allocate_frames(system, cpu, 150 * WORD);
         let [two, four] = [1, 2].map(|order| Order::new(order).unwrap());
         for (tree, order) in [(5, four), (100, two)] {
             let run = Release::frames(Index(tree * WORD), order.frames());
-            system.free(&mut cpu, run).unwrap();
+            system.free(cpu, run).unwrap();
         }
         system.locals[0].fitting.begin();
         // The block that fits exactly lies beyond 64 own trees.
-        let start = system.allocate(&mut cpu, Request::order(two));
+        let start = system.allocate(cpu, Request::order(two));
         assert_eq!(start, Ok(Index(5 * WORD)));
-        system.check(&mut cpu).unwrap();
+        system.check(cpu).unwrap();
     });
 }
 
@@ -325,14 +297,10 @@ fn a_request_by_fit_looks_at_few_of_many_own_trees() {
 fn an_eighth_of_the_slots_but_at_most_eight_keep_whole_trees() {
     // Of 60 and 120 slots.
     for (trees, kept) in [(64, 7), (128, 8)] {
-        with_system((trees * TREE, 0), 1, (Some(TREE), 10), |system| {
-            let set = NativeCpus::new(1);
-            let mut cpu = set.claim(CpuId(0)).unwrap();
-            for _ in 0..20 * TREE {
-                system.allocate(&mut cpu, Request::FRAME).unwrap();
-            }
+        with_cpus((trees * TREE, 0), (Some(TREE), 10), |system, [cpu]| {
+            allocate_frames(system, cpu, 20 * TREE);
             for frame in (0..20 * TREE).rev() {
-                system.free(&mut cpu, Release::frame(Index(frame))).unwrap();
+                system.free(cpu, Release::frame(Index(frame))).unwrap();
             }
             assert_eq!(system.locals[0].own_trees().count(), kept);
         });
@@ -362,7 +330,7 @@ fn a_frame_at_the_first_fit_point_enters_the_list() {
 /// as the list holds.
 #[test]
 fn frees_that_enter_no_list_move_the_first_fit_point() {
-    type Free = fn(&OwnedTrees<'_, Native>, &mut NativeCpu<NoProbe>, u32);
+    type Free = fn(&Trees<'_>, &mut Cpu, u32);
     let ways: [Free; 2] = [
         |system, cpu, start| {
             let run = Release::frames(Index(start), 32);

@@ -38,7 +38,7 @@ unsafe impl Platform for Counting {
     type AtomicU32 = NativeAtomicU32;
     type AtomicU64 = NativeAtomicU64;
     type Cell<T: CellValue> = Counted<T>;
-    type Cpu = NativeCpu<NoProbe>;
+    type Cpu = Cpu;
     type Probe = NoProbe;
 
     fn probe(cpu: &mut NativeCpu) -> &mut NoProbe {

@@ -1,42 +1,34 @@
 //! What is refused without a search, and until when.
 
 use super::*;
-use crate::platform::{AtomicWord, NativeCpu, Ordering, SharedCell};
+use crate::platform::{AtomicWord, Ordering, SharedCell};
 use crate::request::Flags;
 use wanted::CLOSED_ID;
 
 const FRAMES: u32 = 512;
-
-type Cpu = NativeCpu<NoProbe>;
 
 fn block(order: u8) -> Request {
     Request::order(Order::new(order).unwrap())
 }
 
 /// Calls `body` where the frames with even numbers are free and a pair was refused to CPU 0. CPU 1 has not called.
-fn with_refused_pair(body: impl FnOnce(&OwnedTrees<'_, Native>, &mut Cpu, &mut Cpu)) {
-    with_system((FRAMES, 0), 2, (Some(128), 7), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
-        for _ in 0..FRAMES {
-            system.allocate(&mut zero, Request::FRAME).unwrap();
-        }
+fn with_refused_pair(body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
+    with_cpus((FRAMES, 0), (Some(128), 7), |system, [zero, one]| {
+        allocate_frames(system, zero, FRAMES);
         for frame in (0..FRAMES).step_by(2) {
-            system
-                .free(&mut zero, Release::frame(Index(frame)))
-                .unwrap();
+            system.free(zero, Release::frame(Index(frame))).unwrap();
         }
         assert_eq!(system.requests.refused.order(), None);
-        let refused = system.allocate(&mut zero, block(1));
+        let refused = system.allocate(zero, block(1));
         assert_eq!(refused, Err(AllocateError::Exhausted));
         assert_eq!(system.requests.refused.order(), Order::new(1));
-        body(system, &mut zero, &mut one);
-        system.check(&mut zero).unwrap();
+        body(system, zero, one);
+        system.check(zero).unwrap();
     });
 }
 
 /// Returns which of a CPU's identities are not closed: that for allocations, and that for frees.
-fn open(system: &OwnedTrees<'_, Native>, cpu: usize) -> [bool; 2] {
+fn open(system: &Trees<'_>, cpu: usize) -> [bool; 2] {
     let local = &system.locals[cpu];
     [&local.identity, &local.free_identity].map(|word| word.load(Ordering::Relaxed) != CLOSED_ID)
 }
@@ -62,26 +54,22 @@ fn what_was_refused_is_refused_without_a_search() {
 
 #[test]
 fn the_smallest_block_is_remembered() {
-    with_system((FRAMES, 0), 1, (Some(128), 7), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu: Cpu = set.claim(CpuId(0)).unwrap();
-        let all = system.allocate(&mut cpu, block(7)).unwrap();
-        while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
+    with_cpus((FRAMES, 0), (Some(128), 7), |system, [cpu]| {
+        let all = system.allocate(cpu, block(7)).unwrap();
+        while system.allocate(cpu, Request::FRAME).is_ok() {}
         for (freed, refused) in [(Index(all.0 + 1), 1), (Index(all.0 + 8), 1)] {
-            system.free(&mut cpu, Release::frames(freed, 1)).unwrap();
+            system.free(cpu, Release::frames(freed, 1)).unwrap();
             for order in [4, 2, refused, 3] {
-                let result = system.allocate(&mut cpu, block(order));
+                let result = system.allocate(cpu, block(order));
                 assert_eq!(result, Err(AllocateError::Exhausted));
             }
             assert_eq!(system.requests.refused.order(), Order::new(refused));
         }
-        for _ in 0..2 {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
-        let refused = system.allocate(&mut cpu, Request::FRAME);
+        allocate_frames(system, cpu, 2);
+        let refused = system.allocate(cpu, Request::FRAME);
         assert_eq!(refused, Err(AllocateError::Exhausted));
         assert_eq!(system.requests.refused.order(), Some(Order::ZERO));
-        system.check(&mut cpu).unwrap();
+        system.check(cpu).unwrap();
     });
 }
 
@@ -104,7 +92,7 @@ fn allocations_hit_while_a_refusal_is_remembered_and_the_first_free_does_not() {
 
 #[test]
 fn every_free_ends_a_refusal() {
-    type Way = fn(&OwnedTrees<'_, Native>, &mut Cpu, &mut Cpu);
+    type Way = fn(&Trees<'_>, &mut Cpu, &mut Cpu);
     let ways: [Way; 6] = [
         |system, zero, _| system.free(zero, Release::frame(Index(1))).unwrap(),
         |system, _, one| system.free(one, Release::frame(Index(1))).unwrap(),

@@ -8,7 +8,7 @@ const FRAMES: u32 = 1 << 18;
 /// Memory that was filled to 99.9 %, and emptied at random to a level. Blocks of 1 to 16 frames replace each other.
 struct Relieved<'s> {
     system: &'s OwnedTrees<'s, Native>,
-    cpu: NativeCpu<NoProbe>,
+    cpu: Cpu,
     held: Vec<Block>,
     used: u32,
     random: Random,
@@ -106,7 +106,7 @@ fn nothing_is_refused_in_memory_that_stays_nearly_full() {
 fn a_request_reads_a_bounded_number_of_words() {
     for (pairs, is_found) in [(1000, true), (1100, false)] {
         with_system((FRAMES, 0), 1, (Some(4096), 10), |system| {
-            let mut cpu: NativeCpu<NoProbe> = NativeCpus::new(1).claim(CpuId(0)).unwrap();
+            let mut cpu: Cpu = NativeCpus::new(1).claim(CpuId(0)).unwrap();
             while system.allocate(&mut cpu, Request::FRAME).is_ok() {}
             let words = (0..pairs).map(|word| (word * 64, 2));
             for (start, frames) in words.chain([(pairs * 64, 1)]) {

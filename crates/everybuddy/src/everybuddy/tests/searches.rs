@@ -9,10 +9,7 @@ use crate::request::Flags;
 const GROUP_FRAMES: u32 = foreign::GROUP * WORD;
 
 /// Calls `body` with a system of some groups whose trees are words, and with the tokens of its CPUs.
-fn with_groups(
-    (frames, cpus): (u32, u16),
-    body: impl FnOnce(&OwnedTrees<'_, Native>, &mut [crate::platform::NativeCpu<NoProbe>]),
-) {
+fn with_groups((frames, cpus): (u32, u16), body: impl FnOnce(&Trees<'_>, &mut [Cpu])) {
     with_system((frames, 0), cpus, (Some(WORD), 10), |system| {
         let set = NativeCpus::new(cpus);
         let mut tokens: Vec<_> = (0..cpus)
@@ -111,14 +108,10 @@ fn windows_cover_all_groups_once() {
 #[test]
 fn the_next_higher_tree_is_released_first() {
     // 64 trees for seven CPUs, each of which owns at most eight.
-    with_system((1 << 18, 0), 7, (None, 10), |system| {
-        let set = NativeCpus::new(7);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
+    with_cpus::<7>((1 << 18, 0), (None, 10), |system, [cpu, ..]| {
         let local = system.local(CpuId(0)).unwrap();
         for tree in 0..20u32 {
-            for _ in 0..4096 {
-                system.allocate(&mut cpu, Request::FRAME).unwrap();
-            }
+            allocate_frames(system, cpu, 4096);
             assert!(local.own_trees().eq(tree.saturating_sub(7)..tree + 1));
         }
     });
@@ -126,31 +119,25 @@ fn the_next_higher_tree_is_released_first() {
 
 #[test]
 fn a_tree_with_free_frames_says_that_it_is_not_marked() {
-    with_system((256, 0), 1, (Some(64), 6), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
-        for _ in 0..256 {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
-        system.drain(&mut cpu);
+    with_cpus((256, 0), (Some(64), 6), |system, [cpu]| {
+        allocate_frames(system, cpu, 256);
+        system.drain(cpu);
         let marks = || {
             let headers = system.shared.trees.headers.iter();
             let says = headers.map(|header| header.marked.get() == 1);
             says.zip((0..4).map(|tree| system.shared.is_marked(tree)))
         };
         assert!(marks().eq([(true, true); 4]));
-        free_into_tree(system, &mut cpu, 70, 1);
+        free_into_tree(system, cpu, 70, 1);
         assert!(marks().eq([(true, true), (false, false), (true, true), (true, true)]));
     });
 }
 
 #[test]
 fn large_blocks_have_a_tree_of_their_own() {
-    with_system((1 << 18, 0), 1, (None, 10), |system| {
-        let set = NativeCpus::new(1);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
+    with_cpus((1 << 18, 0), (None, 10), |system, [cpu]| {
         let mut tree_of = |request| {
-            let start = system.allocate(&mut cpu, request).unwrap();
+            let start = system.allocate(cpu, request).unwrap();
             system.shared.trees.tree_of(start.0)
         };
         let six = Request::order(Order::new(6).unwrap());
@@ -165,33 +152,29 @@ fn large_blocks_have_a_tree_of_their_own() {
 #[test]
 fn large_blocks_take_at_most_one_tree_away_from_smaller_ones() {
     // 64 trees for seven CPUs, each of which owns at most eight.
-    with_system((1 << 18, 0), 7, (None, 10), |system| {
-        let set = NativeCpus::new(7);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
+    with_cpus::<7>((1 << 18, 0), (None, 10), |system, [cpu, ..]| {
         let tree = Order::TEN.frames() * 4;
         let frames: Vec<Index> = (0..8 * tree)
-            .map(|_| system.allocate(&mut cpu, Request::FRAME).unwrap())
+            .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
             .collect();
         let local = system.local(CpuId(0)).unwrap();
         let small = || local.own_trees().filter(|own| *own < 8).count();
         assert_eq!(small(), 8);
         for _ in 0..98 {
-            system
-                .allocate(&mut cpu, Request::order(Order::TEN))
-                .unwrap();
+            system.allocate(cpu, Request::order(Order::TEN)).unwrap();
         }
         assert_eq!(small(), 7);
         // Not the one from which the CPU allocates single frames, although it is the highest.
         assert!(local.own_trees().any(|own| own == 7));
         // A small request does not use the tree of the large ones while another one serves it.
         for frame in &frames[..2] {
-            system.free(&mut cpu, Release::frame(*frame)).unwrap();
+            system.free(cpu, Release::frame(*frame)).unwrap();
         }
         for _ in 0..2 {
-            let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
+            let frame = system.allocate(cpu, Request::FRAME).unwrap();
             assert!(frame.0 < tree, "{frame:?}");
         }
-        system.check(&mut cpu).unwrap();
+        system.check(cpu).unwrap();
     });
 }
 
@@ -216,25 +199,23 @@ fn few_lower_trees_of_the_window_are_looked_at_in_turn() {
 
 #[test]
 fn a_block_of_several_trees_consists_of_returned_frames_or_is_busy() {
-    with_system((8 * WORD, 0), 2, (Some(WORD), 7), |system| {
-        let set = NativeCpus::new(2);
-        let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+    with_cpus((8 * WORD, 0), (Some(WORD), 7), |system, [zero, one]| {
         let block = Request::order(Order::new(7).unwrap()).with_flags(Flags::NO_WAIT);
         for start in [0, 128, 256, 384] {
-            assert_eq!(system.allocate(&mut zero, block), Ok(Index(start)));
+            assert_eq!(system.allocate(zero, block), Ok(Index(start)));
         }
         let freed = Release::frames(Index(128), 128);
         system.free_nested(CpuId(1), freed).unwrap();
-        assert_eq!(system.allocate(&mut zero, block), Ok(Index(128)));
-        system.free(&mut zero, freed).unwrap();
-        let frame = system.allocate(&mut one, Request::FRAME).unwrap();
-        system.free(&mut one, Release::frame(frame)).unwrap();
-        assert_eq!(system.allocate(&mut zero, block), Err(AllocateError::Busy));
+        assert_eq!(system.allocate(zero, block), Ok(Index(128)));
+        system.free(zero, freed).unwrap();
+        let frame = system.allocate(one, Request::FRAME).unwrap();
+        system.free(one, Release::frame(frame)).unwrap();
+        assert_eq!(system.allocate(zero, block), Err(AllocateError::Busy));
         let nested = system.allocate_nested(CpuId(0), block);
         assert_eq!(nested, Err(AllocateError::Busy));
-        system.park(&mut one);
-        assert_eq!(system.allocate(&mut zero, block), Ok(Index(128)));
-        system.check(&mut zero).unwrap();
+        system.park(one);
+        assert_eq!(system.allocate(zero, block), Ok(Index(128)));
+        system.check(zero).unwrap();
     });
 }
 
@@ -274,30 +255,26 @@ fn a_search_that_continues_passes_over_no_tree_of_the_next_groups() {
 fn what_other_cpus_free_is_found_when_the_trees_above_are_used_up() {
     const TREE: u32 = 4 * WORD;
     for is_partly_free in [false, true] {
-        with_system((32 * TREE, 0), 2, (Some(TREE), 8), |system| {
-            let set = NativeCpus::new(2);
-            let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+        with_cpus((32 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
             let block = Request::order(Order::new(8).unwrap());
-            let mut next = || system.allocate(&mut zero, block).unwrap().0 / TREE;
+            let mut next = || system.allocate(zero, block).unwrap().0 / TREE;
             assert_eq!([(); 4].map(|()| next()), [0, 1, 2, 3]);
             let mut freed = (TREE, TREE);
             if is_partly_free {
-                system
-                    .free(&mut one, Release::frames(Index(TREE), 2))
-                    .unwrap();
+                system.free(one, Release::frames(Index(TREE), 2)).unwrap();
                 freed = (TREE + 2, TREE - 2);
                 // As after a free of this CPU: the own trees are searched again.
                 system.locals[0].place(Kind::Staying).has_more();
                 assert_eq!(next(), 4);
             }
             let freed = Release::frames(Index(freed.0), freed.1);
-            system.free(&mut one, freed).unwrap();
+            system.free(one, freed).unwrap();
             let above = if is_partly_free { 5 } else { 4 };
             for tree in above..32 {
                 assert_eq!(next(), tree);
             }
             assert_eq!(next(), 1);
-            system.check(&mut zero).unwrap();
+            system.check(zero).unwrap();
         });
     }
 }
@@ -327,14 +304,10 @@ fn a_request_that_does_not_wait_is_busy_because_of_any_window() {
 #[test]
 fn a_tree_for_large_blocks_replaces_none_from_which_frames_are_allocated() {
     // 64 trees for seven CPUs, each of which owns at most eight.
-    with_system((1 << 18, 0), 7, (None, 10), |system| {
-        let set = NativeCpus::new(7);
-        let mut cpu = set.claim(CpuId(0)).unwrap();
-        for _ in 0..8 * 4096 {
-            system.allocate(&mut cpu, Request::FRAME).unwrap();
-        }
+    with_cpus::<7>((1 << 18, 0), (None, 10), |system, [cpu, ..]| {
+        allocate_frames(system, cpu, 8 * 4096);
         let local = system.local(CpuId(0)).unwrap();
-        let mut large = || system.allocate(&mut cpu, Request::order(Order::TEN));
+        let mut large = || system.allocate(cpu, Request::order(Order::TEN));
         assert_eq!(large(), Ok(Index(8 * 4096)));
         let place = local.place(Kind::Staying);
         assert_eq!(place.large.get(), 8);

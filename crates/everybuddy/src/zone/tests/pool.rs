@@ -8,12 +8,9 @@
 use super::*;
 use crate::arena::Memory;
 use crate::platform::Native;
+use crate::testing::order;
 use core::mem::MaybeUninit;
 use std::vec;
-
-fn order(order: u8) -> Order {
-    Order::new(order).unwrap()
-}
 
 fn partly(largest: u8) -> State {
     State::Partly(order(largest))

@@ -33,6 +33,7 @@ use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell, Spin};
 use crate::probe::Counts;
 use crate::structure::Structure;
 use crate::structure::domain_tags::DomainTags;
+use crate::testing::order;
 use crate::wrapping_slice::WrappingSlice;
 use crate::zone::SpringKind;
 use crate::zone::domain::{AllDomains, DomainRecord, DomainTable, HeldDomain};
@@ -51,10 +52,6 @@ struct Rig<'a> {
     all: DomainTable<'a, Machine>,
     spring: Spring<'a, Machine>,
     counts: RefCell<Counts>,
-}
-
-fn order(order: u8) -> Order {
-    Order::new(order).unwrap()
 }
 
 /// Creates one domain of `frames` frames.
