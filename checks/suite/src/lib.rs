@@ -35,7 +35,7 @@ pub mod shadow;
 mod specs;
 
 #[cfg(feature = "std")]
-pub use platform::{Cpu, Machine, System, Threads, all_at_once, any, claim, on};
+pub use platform::{Cpu, Machine, System, Threads, all_at_once, any, claim, on, on_cpus};
 pub use properties::rounds;
 pub use shadow::{Random, Shadow};
 pub use specs::specs;

@@ -17,8 +17,8 @@ use std::{assert, panic, thread_local, vec};
 
 use everybuddy::platform::{Hosted, NativeCpu, NativeCpus, Spin, Waiting};
 use everybuddy::{
-    BuildError, Counts, CpuId, Event, FrameAllocator, Memory, Platform, Probe, Setup, SystemSpec,
-    metadata_layout, systems::build_erased,
+    BuildError, Counts, CpuId, Event, FrameAllocator, FrameRange, Memory, Platform, Probe, Setup,
+    SystemSpec, metadata_layout, systems::build_erased,
 };
 
 use crate::Host;
@@ -175,6 +175,22 @@ pub fn on<T>(name: &str, setup: &Setup<'_>, body: impl FnOnce(&System<'_>) -> T)
         .parse()
         .unwrap_or_else(|error| panic!("{name}: {error}"));
     any(&spec, setup, body)
+}
+
+/// The same with the tokens of the system's CPUs.
+///
+/// # Panics
+/// If no system has this name, or it can't be built.
+pub fn on_cpus<const CPUS: usize, T>(
+    name: &str,
+    ranges: &[FrameRange],
+    body: impl FnOnce(&System<'_>, [&mut Cpu; CPUS]) -> T,
+) -> T {
+    let set = NativeCpus::new(CPUS as u16);
+    let mut cpus: [Cpu; CPUS] = core::array::from_fn(|id| claim(&set, id as u16));
+    on(name, &Setup::new(ranges, CPUS as u16), |system| {
+        body(system, cpus.each_mut())
+    })
 }
 
 /// Runs the CPUs of [`Machine`] as threads.

@@ -13,7 +13,7 @@ use everybuddy::platform::NativeCpus;
 use everybuddy::{
     Block, Counts, CpuId, Event, FrameRange, FreeError, Index, Pfn, Release, Request, Setup,
 };
-use everybuddy_suite::{claim, on, order};
+use everybuddy_suite::{claim, on, on_cpus, order};
 
 use crate::two_cpus::{allocate, free, with};
 
@@ -164,16 +164,14 @@ fn parts_of_owned_page_blocks_are_recovered() {
 #[test]
 fn chunks_are_taken_without_ownership() {
     let ranges = [FrameRange::new(Pfn(0), 511)];
-    on("pcp-buddy+batch=16", &Setup::new(&ranges, 2), |system| {
-        let cpus = NativeCpus::new(2);
-        let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
-        let frame = allocate(system, &mut first, 1);
+    on_cpus("pcp-buddy+batch=16", &ranges, |system, [first, second]| {
+        let frame = allocate(system, first, 1);
         let kept = |cpu| system.buffered_frames(CpuId(cpu));
         assert_eq!((kept(0), kept(1)), (255, 0), "the largest chunk");
-        free(system, &mut second, &frame);
+        free(system, second, &frame);
         assert_eq!((kept(0), kept(1)), (255, 1), "it stays where it is freed");
-        system.quiesce(&mut first).unwrap();
-        assert_eq!(system.check(&mut first).unwrap().free, 511);
+        system.quiesce(first).unwrap();
+        assert_eq!(system.check(first).unwrap().free, 511);
     });
 }
 
@@ -181,32 +179,30 @@ fn chunks_are_taken_without_ownership() {
 #[test]
 fn a_frame_in_another_list_is_not_merged() {
     let ranges = [FrameRange::new(Pfn(0), 512)];
-    on("pcp-buddy+batch=2", &Setup::new(&ranges, 2), |system| {
-        let cpus = NativeCpus::new(2);
-        let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
-        let mut held = allocate(system, &mut first, 512);
+    on_cpus("pcp-buddy+batch=2", &ranges, |system, [first, second]| {
+        let mut held = allocate(system, first, 512);
         held.sort_unstable();
-        free(system, &mut first, &[held[1], held[3]]);
-        system.drain(&mut first);
+        free(system, first, &[held[1], held[3]]);
+        system.drain(first);
         // The zone has these two frames only. The other CPU takes both, and keeps one.
-        let taken = allocate(system, &mut second, 1);
+        let taken = allocate(system, second, 1);
         let kept = |cpu| system.buffered_frames(CpuId(cpu));
         assert_eq!((kept(0), kept(1)), (0, 1));
         let cached = held[if taken[0] == held[1] { 3 } else { 1 }];
         let buddy = Index(cached.0 - 1);
-        free(system, &mut first, &[buddy]);
+        free(system, first, &[buddy]);
         assert_eq!((kept(0), kept(1)), (1, 1));
-        system.drain(&mut first);
+        system.drain(first);
         assert_eq!((kept(0), kept(1)), (0, 1));
-        let census = system.check(&mut first).unwrap();
+        let census = system.check(first).unwrap();
         assert_eq!((census.free, census.buffered), (1, 1));
-        free(system, &mut second, &taken);
+        free(system, second, &taken);
         let gone = [held[1], held[3], buddy];
         held.retain(|frame| !gone.contains(frame));
-        free(system, &mut second, &held);
-        system.quiesce(&mut first).unwrap();
-        assert_eq!(system.check(&mut first).unwrap().free, 512);
-        assert_eq!(system.snapshot(&mut first).free_blocks[9], 1);
+        free(system, second, &held);
+        system.quiesce(first).unwrap();
+        assert_eq!(system.check(first).unwrap().free, 512);
+        assert_eq!(system.snapshot(first).free_blocks[9], 1);
     });
 }
 

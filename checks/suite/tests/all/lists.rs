@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{Block, Counts, CpuId, FrameRange, Index, Order, Pfn, Release, Request, Setup};
-use everybuddy_suite::{Cpu, System, claim, on};
+use everybuddy_suite::{Cpu, System, claim, on, on_cpus};
 use proptest::prelude::*;
 
 /// 256 MiB: the batch is 31.
@@ -25,8 +25,7 @@ fn with(
         &mut Cpu,
     ),
 ) {
-    on(name, &Setup::new(RANGES, 1), |system| {
-        let mut cpu = claim(&NativeCpus::new(1), 0);
+    on_cpus(name, RANGES, |system, [cpu]| {
         let take = |cpu: &mut Cpu, count: u32| -> Vec<Index> {
             (0..count)
                 .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
@@ -38,8 +37,8 @@ fn with(
             }
         };
         let park = |cpu: &mut Cpu| system.park(cpu);
-        body(&take, &give, &park, &mut cpu);
-        system.check(&mut cpu).unwrap();
+        body(&take, &give, &park, cpu);
+        system.check(cpu).unwrap();
     });
 }
 
@@ -54,10 +53,9 @@ fn lbs_31_moves_batches_of_31_at_its_marks() {
         held.extend(take(cpu, 1));
         assert_eq!(counts(cpu).refills, 2);
         held.extend(take(cpu, 186 - 32));
-        assert_eq!(
-            (held.len(), counts(cpu).refills, counts(cpu).drains),
-            (186, 6, 0)
-        );
+        assert_eq!(held.len(), 186);
+        assert_eq!(counts(cpu).refills, 6);
+        assert_eq!(counts(cpu).drains, 0);
         // The release that fills the list to its high mark gives a batch back.
         give(cpu, &held[..185]);
         assert_eq!(counts(cpu).drains, 0);
@@ -102,23 +100,19 @@ fn the_marks_follow_the_memory_as_in_linux() {
         let ranges = [FrameRange::new(Pfn(0), mebibytes * 256)];
         let high = 6 * batch;
         for name in ["lbs-31", "lis-31", "lis-1", "lbs-1"] {
-            on(name, &Setup::new(&ranges, 1), |system| {
-                let mut cpu = claim(&NativeCpus::new(1), 0);
+            on_cpus(name, &ranges, |system, [cpu]| {
                 let take = |cpu: &mut Cpu| system.allocate(cpu, Request::FRAME).unwrap();
-                let held: Vec<Index> = (0..high).map(|_| take(&mut cpu)).collect();
+                let held: Vec<Index> = (0..high).map(|_| take(cpu)).collect();
                 let bypasses = name.ends_with("-1");
                 let refilled = if bypasses { 0 } else { batch };
-                assert_eq!(
-                    counts(&mut cpu).frames_refilled,
-                    counts(&mut cpu).refills * refilled
-                );
-                assert_eq!(counts(&mut cpu).refills, if bypasses { 0 } else { 6 });
+                assert_eq!(counts(cpu).frames_refilled, counts(cpu).refills * refilled);
+                assert_eq!(counts(cpu).refills, if bypasses { 0 } else { 6 });
                 for frame in &held {
-                    system.free(&mut cpu, Release::frame(*frame)).unwrap();
+                    system.free(cpu, Release::frame(*frame)).unwrap();
                 }
                 // At the high mark, a list without bypass returns one batch.
                 let kept = if bypasses { high } else { high - batch };
-                let snapshot = system.snapshot(&mut cpu);
+                let snapshot = system.snapshot(cpu);
                 assert_eq!(
                     snapshot.buffered_frames, kept,
                     "{name} with {mebibytes} MiB"
@@ -202,12 +196,11 @@ const LISTS: [&str; 6] = [
 #[test]
 fn an_empty_list_is_drained_without_the_zone() {
     for name in LISTS {
-        on(name, &Setup::new(RANGES, 1), |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
+        on_cpus(name, RANGES, |system, [cpu]| {
             for _ in 0..2 {
-                system.drain(&mut cpu);
+                system.drain(cpu);
                 assert_eq!(system.buffered_frames(CpuId(0)), 0);
-                assert_eq!(counts(&mut cpu).drains, 0, "{name}");
+                assert_eq!(counts(cpu).drains, 0, "{name}");
             }
         });
     }
@@ -217,24 +210,23 @@ fn an_empty_list_is_drained_without_the_zone() {
 #[test]
 fn what_is_counted_is_balanced_when_all_is_free() {
     for name in LISTS {
-        on(name, &Setup::new(RANGES, 1), |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
+        on_cpus(name, RANGES, |system, [cpu]| {
             let mut random = everybuddy_suite::Random(1);
             let mut held = Vec::new();
             for _ in 0..20_000 {
                 if random.chance(52) {
-                    held.push(system.allocate(&mut cpu, Request::FRAME).unwrap());
+                    held.push(system.allocate(cpu, Request::FRAME).unwrap());
                 } else if !held.is_empty() {
                     let frame = held.swap_remove(random.below(held.len() as u64) as usize);
-                    system.free(&mut cpu, Release::frame(frame)).unwrap();
+                    system.free(cpu, Release::frame(frame)).unwrap();
                 }
             }
             for frame in held {
-                system.free(&mut cpu, Release::frame(frame)).unwrap();
+                system.free(cpu, Release::frame(frame)).unwrap();
             }
-            system.drain(&mut cpu);
-            system.quiesce(&mut cpu).unwrap();
-            let counts = counts(&mut cpu);
+            system.drain(cpu);
+            system.quiesce(cpu).unwrap();
+            let counts = counts(cpu);
             assert_eq!(counts.splits, counts.coalescings, "{name}");
             if !name.ends_with("-1") {
                 assert_eq!(counts.frames_refilled, counts.frames_drained, "{name}");
@@ -340,16 +332,14 @@ proptest! {
 #[test]
 fn each_cpu_knows_what_it_keeps() {
     let kept = |name: &str| {
-        on(name, &Setup::new(RANGES, 2), |system| {
-            let cpus = NativeCpus::new(2);
-            let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
+        on_cpus(name, RANGES, |system, [first, second]| {
             for _ in 0..40 {
-                system.allocate(&mut first, Request::FRAME).unwrap();
+                system.allocate(first, Request::FRAME).unwrap();
             }
-            let frame = system.allocate(&mut second, Request::FRAME).unwrap();
-            system.free(&mut second, Release::frame(frame)).unwrap();
+            let frame = system.allocate(second, Request::FRAME).unwrap();
+            system.free(second, Release::frame(frame)).unwrap();
             let kept = [0, 1].map(|cpu| system.buffered_frames(CpuId(cpu)));
-            let sum = system.snapshot(&mut first).buffered_frames;
+            let sum = system.snapshot(first).buffered_frames;
             assert_eq!(kept.iter().sum::<u64>(), sum);
             assert_eq!(system.buffered_frames(CpuId(2)), 0, "there is no such CPU");
             kept
@@ -405,15 +395,14 @@ fn a_refused_free_bypasses_no_list() {
         "magazines",
         "nbbs",
     ] {
-        on(name, &Setup::new(RANGES, 1), |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
+        on_cpus(name, RANGES, |system, [cpu]| {
             let large = Request::order(everybuddy_suite::order(5));
-            let start = system.allocate(&mut cpu, large).unwrap();
+            let start = system.allocate(cpu, large).unwrap();
             let bypasses = |cpu: &mut Cpu| {
                 let counts = counts(cpu);
                 (counts.bypasses_order0, counts.bypasses_larger)
             };
-            let before = bypasses(&mut cpu);
+            let before = bypasses(cpu);
             for size in [0, 3, 5] {
                 let at = if size == 5 {
                     Index(start.0 + 32)
@@ -421,34 +410,30 @@ fn a_refused_free_bypasses_no_list() {
                     start
                 };
                 let wrong = Block::new(at, everybuddy_suite::order(size));
-                assert!(
-                    system.free(&mut cpu, Release::block(wrong)).is_err(),
-                    "{name}"
-                );
-                assert_eq!(bypasses(&mut cpu), before, "{name}");
+                assert!(system.free(cpu, Release::block(wrong)).is_err(), "{name}");
+                assert_eq!(bypasses(cpu), before, "{name}");
             }
             let block = Block::new(start, everybuddy_suite::order(5));
-            system.free(&mut cpu, Release::block(block)).unwrap();
-            assert_eq!(bypasses(&mut cpu), (before.0, before.1 + 1), "{name}");
+            system.free(cpu, Release::block(block)).unwrap();
+            assert_eq!(bypasses(cpu), (before.0, before.1 + 1), "{name}");
         });
     }
 }
 
 #[test]
 fn never_coalesces_only_on_demand() {
-    on(
+    on_cpus(
         "never",
-        &Setup::new(&[FrameRange::new(Pfn(0), 1024)], 1),
-        |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
-            let held = [(); 1024].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap());
+        &[FrameRange::new(Pfn(0), 1024)],
+        |system, [cpu]| {
+            let held = [(); 1024].map(|()| system.allocate(cpu, Request::FRAME).unwrap());
             for frame in held {
-                system.free(&mut cpu, Release::frame(frame)).unwrap();
+                system.free(cpu, Release::frame(frame)).unwrap();
             }
-            assert_eq!(system.snapshot(&mut cpu).free_blocks[0], 1024);
+            assert_eq!(system.snapshot(cpu).free_blocks[0], 1024);
             // It is reclaimed before a request is refused, also without quiescing.
             let all = Request::order(Order::TEN);
-            assert_eq!(system.allocate(&mut cpu, all), Ok(Index(0)));
+            assert_eq!(system.allocate(cpu, all), Ok(Index(0)));
         },
     );
 }
@@ -457,30 +442,25 @@ fn never_coalesces_only_on_demand() {
 fn a_call_that_own_trees_serve_is_no_miss() {
     // Trees of 64 frames, of which the CPU may keep two.
     let ranges = [FrameRange::new(Pfn(0), 1024)];
-    on(
-        "everybuddy+tree=256KiB",
-        &Setup::new(&ranges, 1),
-        |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
-            let misses = |cpu: &mut Cpu, calls: u32| {
-                let before = counts(cpu).bypasses_order0;
-                let frame = |_| system.allocate(cpu, Request::FRAME).unwrap();
-                let frames: Vec<Index> = (0..calls).map(frame).collect();
-                (counts(cpu).bypasses_order0 - before, frames)
-            };
-            let (claims, first) = misses(&mut cpu, 64);
-            assert_eq!(claims, 1);
-            assert_eq!(misses(&mut cpu, 1).0, 1, "the second tree");
-            let before = counts(&mut cpu).bypasses_order0;
-            system.free(&mut cpu, Release::frame(first[5])).unwrap();
-            assert!(system.free(&mut cpu, Release::frame(first[5])).is_err());
-            assert_eq!(counts(&mut cpu).bypasses_order0, before);
-            assert_eq!(
-                misses(&mut cpu, 64).0,
-                0,
-                "63 frames of one tree, one of the other"
-            );
-            assert_eq!(misses(&mut cpu, 1).0, 1, "the third tree");
-        },
-    );
+    on_cpus("everybuddy+tree=256KiB", &ranges, |system, [cpu]| {
+        let misses = |cpu: &mut Cpu, calls: u32| {
+            let before = counts(cpu).bypasses_order0;
+            let frame = |_| system.allocate(cpu, Request::FRAME).unwrap();
+            let frames: Vec<Index> = (0..calls).map(frame).collect();
+            (counts(cpu).bypasses_order0 - before, frames)
+        };
+        let (claims, first) = misses(cpu, 64);
+        assert_eq!(claims, 1);
+        assert_eq!(misses(cpu, 1).0, 1, "the second tree");
+        let before = counts(cpu).bypasses_order0;
+        system.free(cpu, Release::frame(first[5])).unwrap();
+        assert!(system.free(cpu, Release::frame(first[5])).is_err());
+        assert_eq!(counts(cpu).bypasses_order0, before);
+        assert_eq!(
+            misses(cpu, 64).0,
+            0,
+            "63 frames of one tree, one of the other"
+        );
+        assert_eq!(misses(cpu, 1).0, 1, "the third tree");
+    });
 }

@@ -6,12 +6,11 @@
 //! # Invariants
 //! Acquisitions of locks are counted, never timed.
 
-use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, BuildError, CpuId, FrameRange, FrameState, FreeError, Index, Pfn, Release,
     Request, Setup, SystemSpec,
 };
-use everybuddy_suite::{Cpu, System, claim, on, order};
+use everybuddy_suite::{Cpu, System, on_cpus, order};
 
 use crate::two_cpus::{RANGES, allocate, free, with};
 
@@ -37,10 +36,9 @@ fn the_previous_magazine_absorbs_what_alternates_around_a_boundary() {
             }
         }
         let after = first.probe().counts;
-        assert_eq!(
-            (after.refills, after.drains, after.locks),
-            (2, 0, before.locks)
-        );
+        assert_eq!(after.refills, 2);
+        assert_eq!(after.drains, 0);
+        assert_eq!(after.locks, before.locks);
     });
 }
 
@@ -75,16 +73,12 @@ fn a_full_depot_drains_whole_magazines() {
         let held = allocate(system, first, 31 * 9);
         free(system, second, &held[..31 * 6]);
         // Two magazines of the CPU, and four in the depot.
-        assert_eq!(
-            (stored(system, first), second.probe().counts.drains),
-            (124, 0)
-        );
+        assert_eq!(stored(system, first), 124);
+        assert_eq!(second.probe().counts.drains, 0);
         assert_eq!(system.buffered_frames(CpuId(1)), 62);
         free(system, second, &held[31 * 6..31 * 6 + 1]);
-        assert_eq!(
-            (stored(system, first), second.probe().counts.drains),
-            (124, 1)
-        );
+        assert_eq!(stored(system, first), 124);
+        assert_eq!(second.probe().counts.drains, 1);
         assert_eq!(system.buffered_frames(CpuId(1)), 32);
         free(system, second, &held[31 * 6 + 1..]);
     });
@@ -92,15 +86,17 @@ fn a_full_depot_drains_whole_magazines() {
 
 #[test]
 fn the_depot_has_room_for_two_magazines_of_each_cpu() {
-    on("magazines+batch=4", &Setup::new(RANGES, 3), |system| {
-        let cpus = NativeCpus::new(3);
-        let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
-        let held = allocate(system, &mut first, 4 * 8 + 1);
-        free(system, &mut second, &held[..4 * 8]);
-        assert_eq!(second.probe().counts.drains, 0);
-        free(system, &mut second, &held[4 * 8..]);
-        assert_eq!(second.probe().counts.drains, 1);
-    });
+    on_cpus::<3, _>(
+        "magazines+batch=4",
+        RANGES,
+        |system, [first, second, ..]| {
+            let held = allocate(system, first, 4 * 8 + 1);
+            free(system, second, &held[..4 * 8]);
+            assert_eq!(second.probe().counts.drains, 0);
+            free(system, second, &held[4 * 8..]);
+            assert_eq!(second.probe().counts.drains, 1);
+        },
+    );
 }
 
 #[test]
@@ -135,29 +131,27 @@ fn misuse_of_a_frame_in_the_depot_is_refused_and_changes_nothing() {
 #[test]
 fn a_request_fails_only_if_the_depot_is_empty_too() {
     let ranges = &[FrameRange::new(Pfn(0), 64)];
-    on(
+    on_cpus(
         "magazines+batch=4+order=2",
-        &Setup::new(ranges, 2),
-        |system| {
-            let cpus = NativeCpus::new(2);
-            let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
-            let held = allocate(system, &mut first, 64);
-            system.park(&mut first);
+        ranges,
+        |system, [first, second]| {
+            let held = allocate(system, first, 64);
+            system.park(first);
             assert_eq!(
-                system.allocate(&mut second, Request::FRAME),
+                system.allocate(second, Request::FRAME),
                 Err(AllocateError::Exhausted)
             );
-            free(system, &mut second, &held[..24]);
-            assert!(stored(system, &mut first) > 0);
-            system.park(&mut second);
+            free(system, second, &held[..24]);
+            assert!(stored(system, first) > 0);
+            system.park(second);
             // Single frames, and blocks that are made of what the depot and both CPUs have.
-            let single = system.allocate(&mut first, Request::FRAME).unwrap();
-            system.free(&mut first, Release::frame(single)).unwrap();
+            let single = system.allocate(first, Request::FRAME).unwrap();
+            system.free(first, Release::frame(single)).unwrap();
             let blocks: Vec<_> =
-                std::iter::from_fn(|| system.allocate(&mut first, Request::order(order(2))).ok())
+                std::iter::from_fn(|| system.allocate(first, Request::order(order(2))).ok())
                     .collect();
             assert_eq!(blocks.len(), 6);
-            assert_eq!(stored(system, &mut first), 0);
+            assert_eq!(stored(system, first), 0);
         },
     );
 }

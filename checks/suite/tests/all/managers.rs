@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
 use everybuddy::{AllocateError, CpuId, Event, FrameRange, Pfn, Progress, Release, Request, Setup};
 use everybuddy_suite::platform::waiting_by;
-use everybuddy_suite::{System, claim, on};
+use everybuddy_suite::{System, claim, on, on_cpus};
 
 const FRAMES: u64 = 16;
 const MANAGER: usize = 2;
@@ -134,10 +134,9 @@ fn with_remnants_first_a_request_uses_what_the_last_one_left() {
     for (option, same) in [("", false), ("+remnants=first", true)] {
         let spec = format!("serewa+order=3{option}");
         let ranges = [FrameRange::new(Pfn(0), 64)];
-        on(&spec, &Setup::new(&ranges, 1), |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
+        on_cpus(&spec, &ranges, |system, [cpu]| {
             let [first, second] =
-                [(); 2].map(|()| system.allocate(&mut cpu, Request::FRAME).unwrap().0 / 8);
+                [(); 2].map(|()| system.allocate(cpu, Request::FRAME).unwrap().0 / 8);
             assert_eq!(first == second, same, "{spec}");
         });
     }
@@ -147,22 +146,21 @@ fn with_remnants_first_a_request_uses_what_the_last_one_left() {
 fn each_service_does_its_own_work() {
     const DIVIDING: usize = 0;
     const LINKING: usize = 1;
-    on(
+    on_cpus(
         "serewa+order=3",
-        &Setup::new(&[FrameRange::new(Pfn(0), 8)], 1),
-        |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
+        &[FrameRange::new(Pfn(0), 8)],
+        |system, [cpu]| {
             let waiting = |cpu: &mut _| system.snapshot(cpu).buffered_frames;
-            let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
-            assert_eq!(waiting(&mut cpu), 7);
-            assert_eq!(system.serve(&mut cpu, LINKING, 1), Progress::Idle);
-            assert_eq!(system.serve(&mut cpu, DIVIDING, 1), Progress::More);
-            assert_eq!(waiting(&mut cpu), 0);
-            system.free(&mut cpu, Release::frame(frame)).unwrap();
-            assert_eq!(waiting(&mut cpu), 1);
-            assert_eq!(system.serve(&mut cpu, DIVIDING, 1), Progress::Idle);
-            assert_eq!(system.serve(&mut cpu, LINKING, 1), Progress::More);
-            assert_eq!(waiting(&mut cpu), 0);
+            let frame = system.allocate(cpu, Request::FRAME).unwrap();
+            assert_eq!(waiting(cpu), 7);
+            assert_eq!(system.serve(cpu, LINKING, 1), Progress::Idle);
+            assert_eq!(system.serve(cpu, DIVIDING, 1), Progress::More);
+            assert_eq!(waiting(cpu), 0);
+            system.free(cpu, Release::frame(frame)).unwrap();
+            assert_eq!(waiting(cpu), 1);
+            assert_eq!(system.serve(cpu, DIVIDING, 1), Progress::Idle);
+            assert_eq!(system.serve(cpu, LINKING, 1), Progress::More);
+            assert_eq!(waiting(cpu), 0);
         },
     );
 }
@@ -173,12 +171,11 @@ fn only_a_queue_without_a_lock_takes_what_a_nested_caller_frees() {
     for (sync, waits) in [("ring", 1), ("lock", 0)] {
         let spec = format!("serewa+order=3+sync={sync}");
         let ranges = [FrameRange::new(Pfn(0), 8)];
-        on(&spec, &Setup::new(&ranges, 1), |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
-            let frame = system.allocate(&mut cpu, Request::FRAME).unwrap();
-            assert_eq!(system.quiesce(&mut cpu), Ok(()));
+        on_cpus(&spec, &ranges, |system, [cpu]| {
+            let frame = system.allocate(cpu, Request::FRAME).unwrap();
+            assert_eq!(system.quiesce(cpu), Ok(()));
             system.free_nested(CpuId(0), Release::frame(frame)).unwrap();
-            assert_eq!(system.snapshot(&mut cpu).buffered_frames, waits, "{spec}");
+            assert_eq!(system.snapshot(cpu).buffered_frames, waits, "{spec}");
         });
     }
 }

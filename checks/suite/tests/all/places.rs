@@ -8,7 +8,7 @@ use everybuddy::{
     AllocateError, Colours, CpuId, CpuToken, Event, Flags, FrameAllocator, FrameRange, FreeError,
     Index, Nodes, Pfn, Place, Release, Request, Setup, Visit, Zone,
 };
-use everybuddy_suite::{Cpu, claim, on, order};
+use everybuddy_suite::{Cpu, claim, on, on_cpus, order};
 
 /// Rounds of two CPUs against each other: a few seconds.
 const ROUNDS: u32 = 300_000;
@@ -98,8 +98,7 @@ fn a_search_that_empties_the_queues_does_not_make_memory_exhausted() {
     let ranges = [FrameRange::new(Pfn(0), 16)];
     let place = Place::ANYWHERE.below(Pfn(8));
     let pair = Request::frames(2);
-    on("serewa", &Setup::new(&ranges, 1), |system| {
-        let cpu = &mut claim(&NativeCpus::new(1), 0);
+    on_cpus("serewa", &ranges, |system, [cpu]| {
         with_a_pair_in_a_queue(system, cpu);
         let hasty = pair.with_flags(Flags::NO_WAIT);
         let answer = system.allocate_in(cpu, hasty, &place);
@@ -166,8 +165,7 @@ fn a_list_that_is_drained_beside_a_request_does_not_make_memory_exhausted() {
 #[test]
 fn a_place_may_end_where_frame_numbers_do() {
     let ranges = [FrameRange::new(Pfn(u64::MAX - 2047), 2047)];
-    on("bs", &Setup::new(&ranges, 1), |system| {
-        let cpu = &mut claim(&NativeCpus::new(1), 0);
+    on_cpus("bs", &ranges, |system, [cpu]| {
         let no_colour = Colours::new(1, 0).unwrap();
         let place = Place::ANYWHERE.coloured(no_colour);
         for frames in [1, 512, 1024] {

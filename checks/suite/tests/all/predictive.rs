@@ -1,9 +1,8 @@
 //! What Spring Buddy's list predicts, moves and gives back: figure 7 of \[Spring\] step by step, in both directions.
 
-use everybuddy::platform::NativeCpus;
 use everybuddy::systems::Bound;
-use everybuddy::{Counts, FrameRange, Hint, Index, Pfn, Release, Request, Setup};
-use everybuddy_suite::{Cpu, System, claim};
+use everybuddy::{Counts, FrameRange, Hint, Index, Pfn, Release, Request};
+use everybuddy_suite::{Cpu, System};
 
 /// 256 MiB: a CPU that is alone may keep 16 MiB, 4096 frames.
 const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 1 << 16)];
@@ -73,14 +72,13 @@ impl Bench<'_> {
 
 /// Runs `trial` on a CPU that is alone.
 fn on(name: &str, trial: impl FnOnce(&mut Bench<'_>)) {
-    everybuddy_suite::on(name, &Setup::new(RANGES, 1), |system| {
-        let mut cpu = claim(&NativeCpus::new(1), 0);
+    everybuddy_suite::on_cpus(name, RANGES, |system, [cpu]| {
         trial(&mut Bench {
             system,
-            cpu: &mut cpu,
+            cpu,
             held: Vec::new(),
         });
-        system.check(&mut cpu).unwrap();
+        system.check(cpu).unwrap();
     });
 }
 

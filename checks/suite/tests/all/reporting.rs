@@ -7,7 +7,7 @@ use everybuddy::{
     AllocateError, Block, Flags, FrameRange, Index, Nodes, Pfn, Platform, Progress, Release,
     Report, Reporting, Request, Setup, Zone,
 };
-use everybuddy_suite::{Machine, System, all_at_once, block, claim, on, order};
+use everybuddy_suite::{Machine, System, all_at_once, block, claim, on, on_cpus, order};
 
 type Word = <Machine as Platform>::AtomicU64;
 
@@ -98,8 +98,7 @@ fn blocks_that_are_marked_at_first_are_reported_after_they_were_allocated() {
 #[test]
 fn an_order_beyond_the_largest_is_refused_and_missing_marks_are_not_used() {
     let ranges = [FrameRange::new(Pfn(0), 1024)];
-    on("bs+order=4", &Setup::new(&ranges, 1), |system| {
-        let cpu = &mut claim(&NativeCpus::new(1), 0);
+    on_cpus("bs+order=4", &ranges, |system, [cpu]| {
         let largest = order(4);
         let refused = Reporting::new(system, order(5), &[]).err();
         assert_eq!(refused, Some(AllocateError::TooLarge { largest }));

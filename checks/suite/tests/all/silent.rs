@@ -10,7 +10,7 @@ use everybuddy::{
     Release, Request, Setup,
 };
 use everybuddy_suite::platform::{timed_by, waiting_by};
-use everybuddy_suite::{Cpu, Machine, System, claim, on};
+use everybuddy_suite::{Cpu, Machine, System, claim, on, on_cpus};
 
 /// Runs with CPU 1 silent.
 fn silence(system: &System<'_>) {
@@ -92,21 +92,19 @@ fn a_silent_cpu_is_given_up_and_the_others_are_found() {
 fn the_first_operation_of_a_parked_cpu_ends_parking() {
     let ranges = [FrameRange::new(Pfn(0), 64)];
     for name in LISTS.into_iter().chain(["magazines+batch=4"]) {
-        on(name, &Setup::new(&ranges, 2), |system| {
-            let set = NativeCpus::new(2);
-            let [mut own, mut other] = [0, 1].map(|id| claim(&set, id));
-            let mut held = vec![system.allocate(&mut own, Request::FRAME).unwrap()];
+        on_cpus(name, &ranges, |system, [own, other]| {
+            let mut held = vec![system.allocate(own, Request::FRAME).unwrap()];
             for allocates in [true, false] {
-                system.park(&mut own);
-                assert_eq!(system.drain_parked(&mut other, CpuId(0)), Ok(()), "{name}");
-                system.park(&mut own);
+                system.park(own);
+                assert_eq!(system.drain_parked(other, CpuId(0)), Ok(()), "{name}");
+                system.park(own);
                 if allocates {
-                    held.push(system.allocate(&mut own, Request::FRAME).unwrap())
+                    held.push(system.allocate(own, Request::FRAME).unwrap())
                 } else {
                     let frame = held.swap_remove(0);
-                    system.free(&mut own, Release::frame(frame)).unwrap();
+                    system.free(own, Release::frame(frame)).unwrap();
                 }
-                let refused = system.drain_parked(&mut other, CpuId(0));
+                let refused = system.drain_parked(other, CpuId(0));
                 assert_eq!(refused, Err(AllocateError::Busy), "{name}");
             }
         });

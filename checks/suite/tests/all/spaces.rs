@@ -8,7 +8,7 @@ use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, Block, Counts, CpuId, FrameRange, FreeError, Index, Pfn, Release, Request, Setup,
 };
-use everybuddy_suite::{Cpu, System, claim, on, order};
+use everybuddy_suite::{Cpu, System, claim, on, on_cpus, order};
 
 /// Four spaces of eight frames, or one of 4 MiB and more; a hole at the end.
 const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 32), FrameRange::new(Pfn(40), 8)];
@@ -128,43 +128,41 @@ fn only_with_exchange_any_does_a_larger_block_cost_a_cpu_its_space() {
         ("+exchange=single", [0, 0]),
     ] {
         let spec = format!("is+order=3+space=32KiB{option}");
-        on(&spec, &Setup::new(RANGES, 1), |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
-            let first = take(system, &mut cpu, 0);
+        on_cpus(&spec, RANGES, |system, [cpu]| {
+            let first = take(system, cpu, 0);
             // The CPU's own space has seven frames left.
-            let whole = take(system, &mut cpu, 3);
-            assert_eq!(counts(&mut cpu).exchanges, twice[0], "{spec}");
+            let whole = take(system, cpu, 3);
+            assert_eq!(counts(cpu).exchanges, twice[0], "{spec}");
             // The block has used up the space for which the CPU's was exchanged.
-            let next = take(system, &mut cpu, 0);
-            assert_eq!(counts(&mut cpu).exchanges, twice[1], "{spec}");
+            let next = take(system, cpu, 0);
+            assert_eq!(counts(cpu).exchanges, twice[1], "{spec}");
             // For a single frame the CPU's space is exchanged all the same.
-            let rest: Vec<Block> = (0..7).map(|_| take(system, &mut cpu, 0)).collect();
-            assert!(counts(&mut cpu).exchanges > 0, "{spec}");
-            system.check(&mut cpu).unwrap();
+            let rest: Vec<Block> = (0..7).map(|_| take(system, cpu, 0)).collect();
+            assert!(counts(cpu).exchanges > 0, "{spec}");
+            system.check(cpu).unwrap();
             for block in rest.into_iter().chain([first, whole, next]) {
-                system.free(&mut cpu, Release::block(block)).unwrap();
+                system.free(cpu, Release::block(block)).unwrap();
             }
-            assert_eq!(system.check(&mut cpu).unwrap().free, 40, "{spec}");
+            assert_eq!(system.check(cpu).unwrap().free, 40, "{spec}");
         });
     }
 }
 
 #[test]
 fn a_partly_used_space_is_taken_before_one_that_is_whole() {
-    on("is+order=3+space=32KiB", &Setup::new(RANGES, 1), |system| {
-        let mut cpu = claim(&NativeCpus::new(1), 0);
-        let first: Vec<Block> = (0..8).map(|_| take(system, &mut cpu, 0)).collect();
-        let second = take(system, &mut cpu, 0);
+    on_cpus("is+order=3+space=32KiB", RANGES, |system, [cpu]| {
+        let first: Vec<Block> = (0..8).map(|_| take(system, cpu, 0)).collect();
+        let second = take(system, cpu, 0);
         assert_ne!(space(second.start), space(first[0].start));
         for block in &first[..2] {
-            system.free(&mut cpu, Release::block(*block)).unwrap();
+            system.free(cpu, Release::block(*block)).unwrap();
         }
-        let rest = (0..7).map(|_| take(system, &mut cpu, 0));
+        let rest = (0..7).map(|_| take(system, cpu, 0));
         assert!(
             rest.into_iter()
                 .all(|block| space(block.start) == space(second.start))
         );
-        let next = take(system, &mut cpu, 0);
+        let next = take(system, cpu, 0);
         assert_eq!(space(next.start), space(first[0].start));
     });
 }
@@ -175,18 +173,17 @@ fn the_pools_lock_is_acquired_twice_while_a_space_is_freed() {
     for spec in ["is", "bs+zone=spaces"] {
         // Two spaces for one CPU.
         let ranges = [FrameRange::new(Pfn(0), 2048)];
-        on(spec, &Setup::new(&ranges, 1), |system| {
-            let mut cpu = claim(&NativeCpus::new(1), 0);
-            let all: Vec<Block> = (0..1024).map(|_| take(system, &mut cpu, 0)).collect();
+        on_cpus(spec, &ranges, |system, [cpu]| {
+            let all: Vec<Block> = (0..1024).map(|_| take(system, cpu, 0)).collect();
             // This exchanges the space.
-            take(system, &mut cpu, 0);
-            let before = counts(&mut cpu);
+            take(system, cpu, 0);
+            let before = counts(cpu);
             for block in all {
-                system.free(&mut cpu, Release::block(block)).unwrap();
+                system.free(cpu, Release::block(block)).unwrap();
             }
-            let locks = counts(&mut cpu).since(&before).locks;
+            let locks = counts(cpu).since(&before).locks;
             assert_eq!(locks - 1024, 2, "{spec}");
-            system.check(&mut cpu).unwrap();
+            system.check(cpu).unwrap();
         });
     }
 }
@@ -198,23 +195,22 @@ fn a_large_block_is_found_in_the_last_of_many_partly_used_spaces() {
         for system in ["is+order=3", "bs+order=3+zone=spaces"] {
             let spec = format!("{system}+space=32KiB{option}");
             let ranges = [FrameRange::new(Pfn(0), 8 * 32)];
-            on(&spec, &Setup::new(&ranges, 1), |system| {
-                let mut cpu = claim(&NativeCpus::new(1), 0);
-                let all: Vec<Block> = (0..8 * 32).map(|_| take(system, &mut cpu, 0)).collect();
+            on_cpus(&spec, &ranges, |system, [cpu]| {
+                let all: Vec<Block> = (0..8 * 32).map(|_| take(system, cpu, 0)).collect();
                 let mut free = |wanted: &dyn Fn(u32) -> bool| {
                     for block in all.iter().filter(|block| wanted(block.start.0)) {
-                        system.free(&mut cpu, Release::block(*block)).unwrap();
+                        system.free(cpu, Release::block(*block)).unwrap();
                     }
                 };
                 // Four frames of one space, then one frame of each other space.
                 let last = space(all[20].start);
                 free(&|frame| frame / 8 == last && frame % 8 < 4);
                 free(&|frame| frame / 8 != last && frame % 8 == 1);
-                let block = take(system, &mut cpu, 2);
+                let block = take(system, cpu, 2);
                 assert_eq!(space(block.start), last, "{spec}");
-                let refused = system.allocate(&mut cpu, Request::order(order(1)));
+                let refused = system.allocate(cpu, Request::order(order(1)));
                 assert_eq!(refused, Err(AllocateError::Exhausted), "{spec}");
-                system.check(&mut cpu).unwrap();
+                system.check(cpu).unwrap();
             });
         }
     }
@@ -225,15 +221,13 @@ fn a_cpu_that_keeps_its_space_is_served_by_an_unassigned_one_before_a_peers() {
     let spec = "is+order=3+space=32KiB+exchange=single";
     // Two CPUs, and three spaces.
     let ranges = [FrameRange::new(Pfn(0), 24)];
-    on(spec, &Setup::new(&ranges, 2), |system| {
-        let set = NativeCpus::new(2);
-        let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
-        let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
-        let theirs = take(system, &mut second, 0);
-        let pair = take(system, &mut first, 1);
+    on_cpus(spec, &ranges, |system, [first, second]| {
+        let own: Vec<Block> = (0..8).map(|_| take(system, first, 0)).collect();
+        let theirs = take(system, second, 0);
+        let pair = take(system, first, 1);
         let taken = [own[0], theirs].map(|block| space(block.start));
         assert!(!taken.contains(&space(pair.start)), "{pair:?}, {taken:?}");
-        assert_eq!(counts(&mut first).exchanges, 0);
+        assert_eq!(counts(first).exchanges, 0);
     });
 }
 
@@ -242,14 +236,13 @@ fn a_space_of_another_shard_is_exchanged_for_the_own_one() {
     // Four spaces in two shards.
     let spec = "is+order=3+space=32KiB+shards=2";
     let ranges = [FrameRange::new(Pfn(0), 32)];
-    on(spec, &Setup::new(&ranges, 1), |system| {
-        let mut cpu = claim(&NativeCpus::new(1), 0);
+    on_cpus(spec, &ranges, |system, [cpu]| {
         for (exchanges, shard) in [(0, 0), (1, 0), (2, 1), (3, 1)] {
             for _ in 0..8 {
-                let frame = take(system, &mut cpu, 0).start;
+                let frame = take(system, cpu, 0).start;
                 assert_eq!(space(frame) / 2, shard);
             }
-            assert_eq!(counts(&mut cpu).exchanges, exchanges);
+            assert_eq!(counts(cpu).exchanges, exchanges);
         }
     });
 }
@@ -259,15 +252,13 @@ fn a_nested_request_leaves_its_cpu_the_space_that_it_has() {
     let spec = "is+order=3+space=32KiB";
     // Two spaces for two CPUs.
     let ranges = [FrameRange::new(Pfn(0), 16)];
-    on(spec, &Setup::new(&ranges, 2), |system| {
-        let set = NativeCpus::new(2);
-        let [mut first, mut second] = [0, 1].map(|id| claim(&set, id));
-        let own: Vec<Block> = (0..8).map(|_| take(system, &mut first, 0)).collect();
-        let theirs = take(system, &mut second, 0);
+    on_cpus(spec, &ranges, |system, [first, second]| {
+        let own: Vec<Block> = (0..8).map(|_| take(system, first, 0)).collect();
+        let theirs = take(system, second, 0);
         let nested = system.allocate_nested(CpuId(0), Request::FRAME).unwrap();
         assert_eq!(space(nested), space(theirs.start));
-        system.free(&mut first, Release::block(own[0])).unwrap();
-        assert_eq!(take(system, &mut first, 0), own[0]);
+        system.free(first, Release::block(own[0])).unwrap();
+        assert_eq!(take(system, first, 0), own[0]);
     });
 }
 
@@ -293,11 +284,8 @@ fn a_space_is_shared_for_single_frames_and_the_share_is_counted() {
             let other = take(system, &mut cpus[0], order);
             assert_eq!(space(other.start), space(theirs.start), "{spec}");
             let counts = counts(&mut cpus[0]);
-            assert_eq!(
-                (counts.shares, counts.exchanges),
-                (shares, shares),
-                "{spec}"
-            );
+            assert_eq!(counts.shares, shares, "{spec}");
+            assert_eq!(counts.exchanges, shares, "{spec}");
             system.check(&mut cpus[0]).unwrap();
         });
     }
@@ -316,26 +304,23 @@ fn operations<R>(cpu: &mut Cpu, call: impl FnOnce(&mut Cpu) -> R) -> (R, [u64; 2
 #[test]
 fn one_list_operation_for_a_single_frame_and_m_for_a_block_of_m() {
     const FRAMES: &[FrameRange] = &[FrameRange::new(Pfn(0), 64)];
-    on("is+order=3+zone=one", &Setup::new(FRAMES, 1), |system| {
-        let mut cpu = claim(&NativeCpus::new(1), 0);
+    on_cpus("is+order=3+zone=one", FRAMES, |system, [cpu]| {
         for size in 0..=3u8 {
-            let (block, [links, marks]) = operations(&mut cpu, |cpu| take(system, cpu, size));
+            let (block, [links, marks]) = operations(cpu, |cpu| take(system, cpu, size));
             assert_eq!(links, 1 << size);
             assert!(size > 0 || marks == 1);
             let release = Release::block(block);
-            let (_, [links, marks]) =
-                operations(&mut cpu, |cpu| system.free(cpu, release).unwrap());
+            let (_, [links, marks]) = operations(cpu, |cpu| system.free(cpu, release).unwrap());
             assert_eq!(links, 1 << size);
             // Each frame looks at one bit for each level that it ascends, at most at three, and sets one.
             assert!((2 << size..=4 << size).contains(&marks), "{size}: {marks}");
         }
     });
-    on("bs+order=3", &Setup::new(FRAMES, 1), |system| {
-        let mut cpu = claim(&NativeCpus::new(1), 0);
-        let (block, [links, _]) = operations(&mut cpu, |cpu| take(system, cpu, 0));
+    on_cpus("bs+order=3", FRAMES, |system, [cpu]| {
+        let (block, [links, _]) = operations(cpu, |cpu| take(system, cpu, 0));
         assert_eq!(links, 1 + 3, "three splits");
         let release = Release::block(block);
-        let (_, [links, _]) = operations(&mut cpu, |cpu| system.free(cpu, release).unwrap());
+        let (_, [links, _]) = operations(cpu, |cpu| system.free(cpu, release).unwrap());
         assert_eq!(links, 3 + 1, "three coalescings");
     });
 }

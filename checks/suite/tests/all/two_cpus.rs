@@ -2,25 +2,23 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{Counts, Flags, FrameRange, Index, Pfn, Release, Request, Setup};
-use everybuddy_suite::{Cpu, Random, System, all_at_once, any, claim, for_each_spec, on};
+use everybuddy_suite::{Cpu, Random, System, all_at_once, any, claim, for_each_spec, on_cpus};
 
 /// 256 MiB: a magazine has 31 frames.
 pub(crate) const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 1 << 16)];
 
 /// Runs `body` with a system and the tokens of two CPUs. Returns the events that both counted.
 pub(crate) fn with(name: &str, body: impl FnOnce(&System<'_>, &mut Cpu, &mut Cpu)) -> Counts {
-    on(name, &Setup::new(RANGES, 2), |system| {
-        let cpus = NativeCpus::new(2);
-        let [mut first, mut second] = [0, 1].map(|cpu| claim(&cpus, cpu));
-        body(system, &mut first, &mut second);
+    on_cpus(name, RANGES, |system, [first, second]| {
+        body(system, first, second);
         let mut counts = first.probe().counts;
         counts.add(&second.probe().counts);
         // All frames are free again and coalesced.
-        system.park(&mut second);
-        system.quiesce(&mut first).unwrap();
-        let census = system.check(&mut first).unwrap();
+        system.park(second);
+        system.quiesce(first).unwrap();
+        let census = system.check(first).unwrap();
         assert_eq!((census.free, census.buffered), (1 << 16, 0), "{name}");
-        assert_eq!(system.snapshot(&mut first).free_blocks[10], 64, "{name}");
+        assert_eq!(system.snapshot(first).free_blocks[10], 64, "{name}");
         counts
     })
 }

@@ -134,10 +134,8 @@ fn recorded_trees_have_the_memory_of_their_machines() {
     let firmware: Vec<_> = tree.reserved().collect();
     assert_eq!(firmware.len(), 1);
     assert_eq!(firmware[0].name, "mmode_resv0@80000000");
-    assert_eq!(
-        (firmware[0].start, firmware[0].end),
-        (0x8000_0000, 0x8008_0000)
-    );
+    assert_eq!(firmware[0].start, 0x8000_0000);
+    assert_eq!(firmware[0].end, 0x8008_0000);
     let irregular = irregular(tree.regions());
     assert_eq!((irregular.regions, irregular.conflicts), (2, 1));
     let cpus = tree.find("/cpus").unwrap();

@@ -332,10 +332,8 @@ fn is_memory(claims: &[Claim], regions: impl Iterator<Item = Region> + Clone) {
         assert!(range.frames > 0 && last.unwrap().0 <= 1 << 40, "{ranges:?}");
         for frame in [range.start.0, range.start.0 + range.frames - 1] {
             for byte in [frame << 12, (frame << 12) + 2048, (frame << 12) + 4095] {
-                assert!(
-                    has(byte, true) && !has(byte, false),
-                    "{byte:#x} of {ranges:?}"
-                );
+                assert!(has(byte, true), "{byte:#x} of {ranges:?}");
+                assert!(!has(byte, false), "{byte:#x} of {ranges:?}");
             }
         }
     }
@@ -343,10 +341,8 @@ fn is_memory(claims: &[Claim], regions: impl Iterator<Item = Region> + Clone) {
     if let Ok(span) = Span::covering(ranges, Order::TEN) {
         for range in ranges {
             let (start, frames) = span.relative(*range).unwrap();
-            assert_eq!(
-                (span.physical(start), u64::from(frames)),
-                (range.start, range.frames)
-            );
+            assert_eq!(span.physical(start), range.start);
+            assert_eq!(u64::from(frames), range.frames);
         }
     }
 }

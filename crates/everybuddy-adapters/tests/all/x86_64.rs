@@ -4,7 +4,7 @@
 use everybuddy::platform::NativeCpus;
 use everybuddy::{FrameRange, FreeError, Pfn, Setup};
 use everybuddy_adapters::x86_64::PageFrames;
-use everybuddy_suite::{Machine, System, claim, on};
+use everybuddy_suite::{Machine, System, claim, on, on_cpus};
 use x86_64::VirtAddr;
 use x86_64::structures::paging::mapper::CleanUp;
 use x86_64::structures::paging::{
@@ -90,11 +90,9 @@ fn a_frame_of_a_gibibyte_needs_a_largest_block_of_that_size() {
         ("everybuddy+order=18", 2),
         ("bs+order=18", 2),
     ] {
-        on(name, &Setup::new(&ranges, 1), |system| {
-            let cpus = NativeCpus::new(1);
-            let mut cpu = claim(&cpus, 0);
+        on_cpus(name, &ranges, |system, [cpu]| {
             // SAFETY: nothing accesses the frames of this test.
-            let mut frames: Frames<'_> = unsafe { PageFrames::new(system, &mut cpu) };
+            let mut frames: Frames<'_> = unsafe { PageFrames::new(system, cpu) };
             let take = || FrameAllocator::<Size1GiB>::allocate_frame(&mut frames);
             let taken: Vec<PhysFrame<Size1GiB>> = std::iter::from_fn(take).collect();
             let mut starts: Vec<u64> = taken.iter().map(|f| f.start_address().as_u64()).collect();
@@ -105,7 +103,7 @@ fn a_frame_of_a_gibibyte_needs_a_largest_block_of_that_size() {
                 unsafe { frames.deallocate_frame(frame) };
             }
             assert_eq!(frames.take_refused(), None);
-            crate::all_is_free(system, &mut cpu, &ranges);
+            crate::all_is_free(system, cpu, &ranges);
         });
     }
 }
@@ -114,14 +112,12 @@ fn a_frame_of_a_gibibyte_needs_a_largest_block_of_that_size() {
 #[test]
 fn a_frame_without_an_address_is_freed_again() {
     let ranges = [FrameRange::new(Pfn(1 << 41), 64)];
-    on("everybuddy", &Setup::new(&ranges, 1), |system| {
-        let cpus = NativeCpus::new(1);
-        let mut cpu = claim(&cpus, 0);
+    on_cpus("everybuddy", &ranges, |system, [cpu]| {
         // SAFETY: nothing accesses the frames of this test.
-        let mut frames: Frames<'_> = unsafe { PageFrames::new(system, &mut cpu) };
+        let mut frames: Frames<'_> = unsafe { PageFrames::new(system, cpu) };
         let none: Option<PhysFrame<Size4KiB>> = frames.allocate_frame();
         assert_eq!(none, None);
-        crate::all_is_free(system, &mut cpu, &ranges);
+        crate::all_is_free(system, cpu, &ranges);
     });
 }
 
