@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 
 use everybuddy::{FrameAllocator, FrameRange, Memory, Pfn, Setup, SystemSpec};
-use everybuddy_sim::{Region, Sim, build_any};
+use everybuddy_sim::{CostModel, Machine, Region, Report, Sim, SimCpu, SimError, build_any};
 use everybuddy_suite::platform::memory_for;
 
 /// A system on the virtual machine.
@@ -44,6 +44,22 @@ pub(crate) fn with_memory<T>(
         result = Some(body(region, system));
     });
     result.expect("a visitor is called")
+}
+
+/// Runs a program without a region, which ends.
+pub(crate) fn ran<T>(
+    mut machine: Machine<impl CostModel>,
+    body: impl Fn(&mut SimCpu) -> T,
+) -> Report<T> {
+    machine.run(Region::NONE, body).unwrap()
+}
+
+/// Runs a program without a region, which does not end.
+pub(crate) fn failed<T: core::fmt::Debug>(
+    mut machine: Machine<impl CostModel>,
+    body: impl Fn(&mut SimCpu) -> T,
+) -> SimError {
+    machine.run(Region::NONE, body).unwrap_err()
 }
 
 /// Marsaglia's xorshift64.

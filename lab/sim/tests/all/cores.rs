@@ -168,10 +168,8 @@ fn a_waiter_that_disables_preemption_keeps_its_core() {
     let unlocks = 410 + 10 + 10 + 10 + 10;
     assert_eq!(report.results[1], 420);
     assert_eq!(report.results[2], unlocks);
-    assert_eq!(
-        (report.cpus[0].preemptions, report.results[0]),
-        (1, unlocks)
-    );
+    assert_eq!(report.cpus[0].preemptions, 1);
+    assert_eq!(report.results[0], unlocks);
 }
 
 #[test]

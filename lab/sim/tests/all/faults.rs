@@ -9,6 +9,8 @@ use everybuddy_sim::{
     Flat, Line, Machine, Region, Report, Sim, SimAtomicU32, SimCpu, SimError, Stopped, Waiting,
 };
 
+use crate::common::ran;
+
 type Here = Sim;
 
 /// Counts when it is dropped.
@@ -96,10 +98,9 @@ fn waiters_see_the_last_store_of_a_cpu_that_stops_before_it_wakes_them() {
     let lock = SpinLock::<Here>::new();
     let order = RefCell::new(Vec::new());
     // CPU 1 waits when CPU 0 unlocks. CPU 2 runs on for long, so waiters need not poll.
-    let report = Machine::new(3)
-        .cost(Flat::new(10))
-        .stop(CpuId(0), 2)
-        .run(Region::NONE, |cpu: &mut SimCpu| {
+    let report = ran(
+        Machine::new(3).cost(Flat::new(10)).stop(CpuId(0), 2),
+        |cpu| {
             cpu.work(u32::from(cpu.id().0));
             if cpu.id().0 == 2 {
                 cpu.work(100_000);
@@ -109,8 +110,8 @@ fn waiters_see_the_last_store_of_a_cpu_that_stops_before_it_wakes_them() {
                 lock.unlock(&state);
             }
             order.borrow_mut().push(cpu.id().0);
-        })
-        .unwrap();
+        },
+    );
     assert_eq!((report.results.len(), report.stopped.len()), (2, 1));
     assert_eq!(report.cpus[1].parks, 1);
     assert_eq!(order.into_inner(), [1, 2]);

@@ -11,35 +11,33 @@ use everybuddy_sim::{
     Waiting,
 };
 
+use crate::common::{failed, ran};
+
 type Here = Sim;
 
 #[test]
 fn accesses_are_counted_and_charged() {
     let (cell, word) = (SimCell::<u16>::new(1), SimAtomicU64::new(1));
-    let report = Machine::new(1)
-        .cost(Flat::new(7))
-        .run(Region::NONE, |cpu: &mut SimCpu| {
-            cell.set(cell.get() + 1);
-            word.store(word.load(Relaxed) + 1, Relaxed);
-            assert_eq!(word.swap(5, Relaxed), 2);
-            assert_eq!(word.compare_exchange(4, 6, Relaxed, Relaxed), Err(5));
-            assert_eq!(word.fetch_add(2, Relaxed), 5);
-            assert_eq!(word.fetch_sub(1, Relaxed), 7);
-            assert_eq!(cpu.now(), 8 * 7);
-            cpu.work(44);
-            cpu.now()
-        })
-        .unwrap();
+    let report = ran(Machine::new(1).cost(Flat::new(7)), |cpu| {
+        cell.set(cell.get() + 1);
+        word.store(word.load(Relaxed) + 1, Relaxed);
+        assert_eq!(word.swap(5, Relaxed), 2);
+        assert_eq!(word.compare_exchange(4, 6, Relaxed, Relaxed), Err(5));
+        assert_eq!(word.fetch_add(2, Relaxed), 5);
+        assert_eq!(word.fetch_sub(1, Relaxed), 7);
+        assert_eq!(cpu.now(), 8 * 7);
+        cpu.work(44);
+        cpu.now()
+    });
     assert_eq!(report.results, [100]);
     let cpu = report.cpus[0];
     assert_eq!(
         (cpu.loads, cpu.stores, cpu.read_modify_writes, cpu.cycles),
         (2, 2, 4, 100)
     );
-    assert_eq!(
-        (report.accesses(), report.switches, report.cycles()),
-        (8, 0, 100)
-    );
+    assert_eq!(report.accesses(), 8);
+    assert_eq!(report.switches, 0);
+    assert_eq!(report.cycles(), 100);
     assert_eq!(
         (cell.get(), word.load(Relaxed)),
         (2, 6),
@@ -51,17 +49,14 @@ fn accesses_are_counted_and_charged() {
 fn the_smallest_clock_runs_next() {
     let order = RefCell::new(Vec::new());
     let word = SimAtomicU32::new(0);
-    Machine::new(3)
-        .cost(Flat::new(10))
-        .run(Region::NONE, |cpu: &mut SimCpu| {
-            let id = cpu.id().0;
-            cpu.work(100 - 30 * u32::from(id)); // CPUs start at 100, 70, 40.
-            for _ in 0..4 {
-                order.borrow_mut().push((cpu.now(), id));
-                word.fetch_add(1, Relaxed);
-            }
-        })
-        .unwrap();
+    ran(Machine::new(3).cost(Flat::new(10)), |cpu| {
+        let id = cpu.id().0;
+        cpu.work(100 - 30 * u32::from(id)); // CPUs start at 100, 70, 40.
+        for _ in 0..4 {
+            order.borrow_mut().push((cpu.now(), id));
+            word.fetch_add(1, Relaxed);
+        }
+    });
     let order = order.into_inner();
     assert!(order.is_sorted(), "{order:?}");
     assert_eq!(order.len(), 12);
@@ -102,7 +97,7 @@ fn a_lock_excludes_others_on_every_schedule() {
 fn without_a_lock_updates_get_lost() {
     let cell = SimCell::<u64>::new(0);
     let body = |_: &mut SimCpu| (0..50).for_each(|_| cell.set(cell.get() + 1));
-    Machine::new(4).run(Region::NONE, body).unwrap();
+    ran(Machine::new(4), body);
     assert!(cell.get() < 200, "accesses don't interleave");
 }
 
@@ -125,36 +120,31 @@ fn seeds_give_schedules() {
 #[test]
 fn a_waiter_sleeps_until_it_is_woken() {
     let (word, cell) = (SimAtomicU32::new(0), SimCell::<u32>::new(0));
-    let report = Machine::new(3)
-        .cost(Flat::new(10).with_wake(100))
-        .run(Region::NONE, |cpu: &mut SimCpu| {
-            if cpu.id() == CpuId(0) {
-                cpu.work(100_000);
-                cell.set(7);
-                word.store(1, Relaxed);
-                Here::wake(&word);
-                return 0;
-            }
-            // Not in a loop: the wait never returns early here.
-            Here::wait(&word, 0, 0);
-            assert_eq!(word.load(Relaxed), 1);
-            let now = cpu.now();
-            Here::wait(&word, 0, 1);
-            assert_eq!(
-                cpu.now(),
-                now + 10,
-                "the word has changed already: one load"
-            );
-            cell.get()
-        })
-        .unwrap();
+    let report = ran(Machine::new(3).cost(Flat::new(10).with_wake(100)), |cpu| {
+        if cpu.id() == CpuId(0) {
+            cpu.work(100_000);
+            cell.set(7);
+            word.store(1, Relaxed);
+            Here::wake(&word);
+            return 0;
+        }
+        // Not in a loop: the wait never returns early here.
+        Here::wait(&word, 0, 0);
+        assert_eq!(word.load(Relaxed), 1);
+        let now = cpu.now();
+        Here::wait(&word, 0, 1);
+        assert_eq!(
+            cpu.now(),
+            now + 10,
+            "the word has changed already: one load"
+        );
+        cell.get()
+    });
     assert_eq!(report.results, [0, 7, 7]);
     // Work, a store, a second store that is seen immediately, the wake-up, then a load, a check and a load.
     assert_eq!(report.cpus[1].cycles, 100_000 + 10 + 100 + 30);
-    assert_eq!(
-        (report.cpus[1].parks, report.cpus[1].parked_cycles),
-        (1, 100_010 + 100 - 10)
-    );
+    assert_eq!(report.cpus[1].parks, 1);
+    assert_eq!(report.cpus[1].parked_cycles, 100_010 + 100 - 10);
     assert_eq!(
         report.accesses(),
         2 + 2 * 4,
@@ -165,16 +155,14 @@ fn a_waiter_sleeps_until_it_is_woken() {
 #[test]
 fn a_wake_up_is_for_one_word() {
     let words = [SimAtomicU32::new(0), SimAtomicU32::new(0)];
-    let error = Machine::new(3)
-        .run(Region::NONE, |cpu: &mut SimCpu| match cpu.id().0 {
-            0 => {
-                cpu.work(1000);
-                words[1].store(1, Relaxed);
-                Here::wake(&words[1]);
-            }
-            n => Here::wait(&words[usize::from(n) - 1], 0, 0),
-        })
-        .unwrap_err();
+    let error = failed(Machine::new(3), |cpu| match cpu.id().0 {
+        0 => {
+            cpu.work(1000);
+            words[1].store(1, Relaxed);
+            Here::wake(&words[1]);
+        }
+        n => Here::wait(&words[usize::from(n) - 1], 0, 0),
+    });
     let waiting = vec![Waiting {
         cpu: CpuId(1),
         line: Line::OUTSIDE,
@@ -198,20 +186,13 @@ fn deadlocks_are_named() {
             Here::wait(&words[2 * cpu.id().index()].0, 0, 0)
         })
         .unwrap_err();
-    let waiting = vec![
-        Waiting {
-            cpu: CpuId(0),
-            line: Line(0),
-            since: 5,
-            writer: None,
-        },
-        Waiting {
-            cpu: CpuId(1),
-            line: Line(2),
-            since: 5,
-            writer: None,
-        },
-    ];
+    let waits = |(cpu, line)| Waiting {
+        cpu: CpuId(cpu),
+        line: Line(line),
+        since: 5,
+        writer: None,
+    };
+    let waiting = [(0, 0), (1, 2)].map(waits).to_vec();
     assert_eq!(error, SimError::Deadlock { waiting });
     let text = error.to_string();
     assert!(
@@ -319,13 +300,10 @@ fn descend(word: &SimAtomicU64, depth: u64, factor: f64) -> f64 {
 #[test]
 fn every_cpu_keeps_its_stack_and_registers() {
     let words = [(); 40].map(|()| SimAtomicU64::new(0));
-    let report = Machine::new(40)
-        .jitter(7)
-        .run(Region::NONE, |cpu: &mut SimCpu| {
-            let word = &words[cpu.id().index()];
-            (0..20).map(|_| descend(word, 100, 0.5)).sum::<f64>()
-        })
-        .unwrap();
+    let report = ran(Machine::new(40).jitter(7), |cpu| {
+        let word = &words[cpu.id().index()];
+        (0..20).map(|_| descend(word, 100, 0.5)).sum::<f64>()
+    });
     assert!(report.switches > 40 * 20 * 100);
     let alone = Machine::new(1).run(Region::NONE, |_: &mut SimCpu| {
         let word = SimAtomicU64::new(0);
@@ -390,9 +368,7 @@ fn tokens_outside_a_run() {
     assert_eq!(ids, [0, 1, 2]);
     let nested = machine
         .run(Region::NONE, |_: &mut SimCpu| {
-            Machine::new(1)
-                .run(Region::NONE, |_: &mut SimCpu| ())
-                .unwrap_err()
+            failed(Machine::new(1), |_| ())
         })
         .unwrap();
     assert_eq!(
@@ -403,21 +379,17 @@ fn tokens_outside_a_run() {
 
 #[test]
 fn no_cpu_and_pokes() {
-    let report = Machine::new(0)
-        .run(Region::NONE, |_: &mut SimCpu| ())
-        .unwrap();
+    let report = ran(Machine::new(0), |_| ());
     assert_eq!((report.cycles(), report.cpus.len()), (0, 0));
-    let report = Machine::new(2)
-        .run(Region::NONE, |cpu: &mut SimCpu| {
-            if cpu.id().0 == 0 {
-                assert!(<SimCpu>::exclude(CpuId(1)).is_none());
-                assert!(<SimCpu>::exclude(CpuId(9)).is_none());
-                return true;
-            }
-            cpu.work(10);
-            cpu.take_poke() && !cpu.take_poke()
-        })
-        .unwrap();
+    let report = ran(Machine::new(2), |cpu| {
+        if cpu.id().0 == 0 {
+            assert!(<SimCpu>::exclude(CpuId(1)).is_none());
+            assert!(<SimCpu>::exclude(CpuId(9)).is_none());
+            return true;
+        }
+        cpu.work(10);
+        cpu.take_poke() && !cpu.take_poke()
+    });
     assert_eq!(
         (report.results, report.cpus[1].pokes),
         (vec![true, true], 1)
@@ -426,23 +398,21 @@ fn no_cpu_and_pokes() {
 
 #[test]
 fn all_leave_a_barrier_at_the_time_of_the_last() {
-    let report = Machine::new(3)
-        .run(Region::NONE, |cpu: &mut SimCpu| {
-            let me = cpu.id().0;
-            if me == 2 {
-                // Ends without a barrier: the others do not wait for it for ever.
-                cpu.work(5000);
-                return Vec::new();
-            }
-            let mut times = Vec::new();
-            for round in 1..=3 {
-                cpu.work(1000 * round * u32::from(me + 1));
-                cpu.barrier();
-                times.push(cpu.now());
-            }
-            times
-        })
-        .unwrap();
+    let report = ran(Machine::new(3), |cpu| {
+        let me = cpu.id().0;
+        if me == 2 {
+            // Ends without a barrier: the others do not wait for it for ever.
+            cpu.work(5000);
+            return Vec::new();
+        }
+        let mut times = Vec::new();
+        for round in 1..=3 {
+            cpu.work(1000 * round * u32::from(me + 1));
+            cpu.barrier();
+            times.push(cpu.now());
+        }
+        times
+    });
     // No CPU leaves the first barrier before CPU 2 has ended; then CPU 1 is always the last.
     assert_eq!(report.results[0], [5000, 9000, 15_000]);
     assert_eq!(report.results[1], report.results[0]);
@@ -451,29 +421,27 @@ fn all_leave_a_barrier_at_the_time_of_the_last() {
 #[test]
 fn a_barrier_does_not_wait_for_a_cpu_that_stands_aside() {
     let done = Cell::new(0);
-    let report = Machine::new(3)
-        .run(Region::NONE, |cpu: &mut SimCpu| {
-            if cpu.id().0 == 1 {
-                // The others are at the barrier already, and leave it now.
-                cpu.work(2000);
-                cpu.stand_aside();
-                while done.get() < 2 {
-                    cpu.work(10);
-                }
-                // A second time changes nothing.
-                cpu.stand_aside();
-                return vec![cpu.now()];
+    let report = ran(Machine::new(3), |cpu| {
+        if cpu.id().0 == 1 {
+            // The others are at the barrier already, and leave it now.
+            cpu.work(2000);
+            cpu.stand_aside();
+            while done.get() < 2 {
+                cpu.work(10);
             }
-            let mut times = Vec::new();
-            for round in 1..=2 {
-                cpu.work(500 * round);
-                cpu.barrier();
-                times.push(cpu.now());
-            }
-            done.set(done.get() + 1);
-            times
-        })
-        .unwrap();
+            // A second time changes nothing.
+            cpu.stand_aside();
+            return vec![cpu.now()];
+        }
+        let mut times = Vec::new();
+        for round in 1..=2 {
+            cpu.work(500 * round);
+            cpu.barrier();
+            times.push(cpu.now());
+        }
+        done.set(done.get() + 1);
+        times
+    });
     assert_eq!(report.results[0], [2000, 3000]);
     assert_eq!(report.results[2], report.results[0]);
     assert!((3000..3020).contains(&report.results[1][0]));
@@ -482,15 +450,13 @@ fn a_barrier_does_not_wait_for_a_cpu_that_stands_aside() {
 #[test]
 fn a_barrier_that_not_all_reach_is_a_deadlock() {
     let word = SimAtomicU32::new(0);
-    let error = Machine::new(2)
-        .run(Region::NONE, |cpu: &mut SimCpu| {
-            if cpu.id().0 == 0 {
-                cpu.barrier();
-            } else {
-                Here::wait(&word, 0, 0);
-            }
-        })
-        .unwrap_err();
+    let error = failed(Machine::new(2), |cpu| {
+        if cpu.id().0 == 0 {
+            cpu.barrier();
+        } else {
+            Here::wait(&word, 0, 0);
+        }
+    });
     let text = error.to_string();
     assert!(
         text.contains("CPU 0 waits for the other CPUs, at the barrier, since cycle 0"),

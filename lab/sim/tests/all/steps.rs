@@ -83,53 +83,19 @@ pub(crate) struct Program {
 
 use Step::{Allocate, Drain, Free, FreeOldest, Park, Serve};
 
+#[rustfmt::skip]
 const STEPS: &[Step] = &[
-    Allocate(0),
-    Allocate(0),
-    Allocate(3),
-    Free,
-    Free,
-    Serve,
-    Allocate(5),
-    Free,
-    Serve,
-    Free,
-    Drain,
-    Park,
+    Allocate(0), Allocate(0), Allocate(3), Free, Free, Serve, Allocate(5), Free, Serve, Free, Drain, Park,
 ];
 
+#[rustfmt::skip]
 pub(crate) const PROGRAMS: [Program; 3] = [
-    Program {
-        before: Before::Nothing,
-        steps: STEPS,
-    },
-    Program {
-        before: Before::Use,
-        steps: &[
-            Allocate(0),
-            Allocate(3),
-            FreeOldest,
-            FreeOldest,
-            FreeOldest,
-            FreeOldest,
-            FreeOldest,
-            Free,
-            FreeOldest,
-            FreeOldest,
-            FreeOldest,
-            FreeOldest,
-            Serve,
-            Serve,
-            Allocate(2),
-            Free,
-            Drain,
-            Park,
-        ],
-    },
-    Program {
-        before: Before::Shortage,
-        steps: &[Allocate(0), Free, Allocate(1), FreeOldest, Park],
-    },
+    Program { before: Before::Nothing, steps: STEPS },
+    Program { before: Before::Use, steps: &[
+        Allocate(0), Allocate(3), FreeOldest, FreeOldest, FreeOldest, FreeOldest, FreeOldest, Free, FreeOldest,
+        FreeOldest, FreeOldest, FreeOldest, Serve, Serve, Allocate(2), Free, Drain, Park,
+    ] },
+    Program { before: Before::Shortage, steps: &[Allocate(0), Free, Allocate(1), FreeOldest, Park] },
 ];
 
 /// The blocks that the CPUs hold.
