@@ -15,29 +15,11 @@ use crate::scope::Scope;
 use crate::search::Explorer;
 
 /// The columns of the table. `exceptions` has a number for each one of [`EXCEPTIONS`].
+#[rustfmt::skip]
 const COLUMNS: [&str; 22] = [
-    "scope",
-    "verdict",
-    "depth",
-    "states",
-    "states_of_bytes",
-    "steps",
-    "transitions",
-    "experiments",
-    "compared",
-    "mismatches",
-    "walked",
-    "refused",
-    "exceptions",
-    "findings",
-    "pairs_from",
-    "paths",
-    "paths_covered",
-    "pairs",
-    "pairs_that_share",
-    "schedules",
-    "interrupted",
-    "seconds",
+    "scope", "verdict", "depth", "states", "states_of_bytes", "steps", "transitions", "experiments", "compared",
+    "mismatches", "walked", "refused", "exceptions", "findings", "pairs_from", "paths", "paths_covered", "pairs",
+    "pairs_that_share", "schedules", "interrupted", "seconds",
 ];
 /// The position of `exceptions`.
 const OF_EXCEPTIONS: usize = 12;

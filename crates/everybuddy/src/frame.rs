@@ -307,10 +307,8 @@ mod tests {
     fn covering_rounds_up() {
         for frames in 1..5000u32 {
             let order = Order::covering(frames).unwrap();
-            assert!(
-                order.frames() >= frames
-                    && (order == Order::ZERO || order.down().frames() < frames)
-            );
+            assert!(order.frames() >= frames);
+            assert!(order == Order::ZERO || order.down().frames() < frames);
         }
         assert_eq!(Order::covering(Order::LIMIT.frames() + 1), None);
     }

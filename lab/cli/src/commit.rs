@@ -152,10 +152,9 @@ mod tests {
         let digests = [digest::of_system("bs"), digest::of_machine("flat")];
         assert_eq!(words[1..], digests);
         let words: Vec<&str> = named[1].program.split(' ').collect();
-        assert!(
-            words.len() == 3 && words[1] == NONE && words[2] != NONE,
-            "{words:?}"
-        );
+        assert!(words.len() == 3, "{words:?}");
+        assert!(words[1] == NONE, "{words:?}");
+        assert!(words[2] != NONE, "{words:?}");
         assert_eq!(named[2], earlier);
     }
 

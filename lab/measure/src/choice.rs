@@ -214,10 +214,8 @@ mod tests {
         assert_eq!(all().len(), ROWS.len());
         let names: Vec<String> = compared().iter().map(ToString::to_string).collect();
         let linux = names.iter().position(|name| name == LINUX).unwrap();
-        assert_eq!(
-            (names[linux + 1].as_str(), names.len()),
-            ("linux-6", ROWS.len() + 1)
-        );
+        assert_eq!(names[linux + 1].as_str(), "linux-6");
+        assert_eq!(names.len(), ROWS.len() + 1);
         assert_eq!(options(&one("lbs-31+batch=7").unwrap()), "batch=7");
     }
 }

@@ -267,11 +267,8 @@ mod tests {
                 "{}",
                 metric.name
             );
-            assert!(
-                metric.definition.ends_with('.') && !metric.head.is_empty(),
-                "{}",
-                metric.name
-            );
+            assert!(metric.definition.ends_with('.'), "{}", metric.name);
+            assert!(!metric.head.is_empty(), "{}", metric.name);
             assert!(!metric.statistics.is_empty(), "{}", metric.name);
             for statistic in &metric.statistics {
                 assert!(

@@ -228,10 +228,8 @@ mod tests {
             version: 2,
             ..table()
         });
-        assert!(
-            other.contains("version 2") && other.contains("version 1"),
-            "{other}"
-        );
+        assert!(other.contains("version 2"), "{other}");
+        assert!(other.contains("version 1"), "{other}");
         #[rustfmt::skip]
         let cases = [
             ("init", Table { init: None, ..table() }),

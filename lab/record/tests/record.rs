@@ -246,10 +246,8 @@ fn real_commands_are_recorded() {
         assert_eq!(instances(), [""; 0]);
         assert!(recorded.losses.is_none(), "{:?}", recorded.losses);
         let trace = &recorded.assembled.trace;
-        assert_eq!(
-            (trace.events.len(), recorded.assembled.accounts.tasks),
-            (0, 0)
-        );
+        assert_eq!(trace.events.len(), 0);
+        assert_eq!(recorded.assembled.accounts.tasks, 0);
         let duration_ns = WaitsOnly::of(trace).unwrap().duration_ns;
         assert!(
             (300_000_000..2_000_000_000).contains(&duration_ns),

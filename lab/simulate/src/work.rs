@@ -246,12 +246,8 @@ mod tests {
         }
         errors.sort_by(|one, other| one.0.total_cmp(&other.0));
         let at = |percent: usize| &errors[errors.len() * percent / 100];
-        assert!(
-            at(50).0 < 0.01 && at(90).0 < 0.1,
-            "{:?}, {:?}",
-            at(50),
-            at(90)
-        );
+        assert!(at(50).0 < 0.01, "{:?}, {:?}", at(50), at(90));
+        assert!(at(90).0 < 0.1, "{:?}, {:?}", at(50), at(90));
         let worst = errors.last().unwrap();
         // The worst is a refill of `everybuddy`, which takes a third of the instructions per access of a hit.
         assert!(worst.0 < 2.3, "{worst:?}");

@@ -394,10 +394,8 @@ mod tests {
         let between = starts.last().unwrap() - starts.first().unwrap();
         let last = counted.iter().max_by_key(|own| own.start).unwrap();
         let round = (last.end - last.start) / 2;
-        assert!(
-            between > round / 4 && between < round * 3 / 2,
-            "{between} of {round}"
-        );
+        assert!(between > round / 4, "{between} of {round}");
+        assert!(between < round * 3 / 2, "{between} of {round}");
         let latest = counted.iter().map(|own| own.end).max().unwrap();
         let times = clerk.times.into_inner().unwrap();
         for (cpu, own) in (0..).zip(&counted) {
@@ -473,10 +471,8 @@ mod tests {
             // Where another CPU frees, some blocks may be left at the end.
             let left = owners.len();
             let may_stay = frees == Frees::Other;
-            assert!(
-                freed > 4 * left && (left == 0 || may_stay),
-                "{frees:?} {left}"
-            );
+            assert!(freed > 4 * left, "{frees:?} {left}");
+            assert!(left == 0 || may_stay, "{frees:?} {left}");
         }
     }
 

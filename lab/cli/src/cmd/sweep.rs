@@ -421,28 +421,10 @@ mod tests {
     use super::*;
 
     /// What the lists of a grid stand for, what chooses what is printed and written, and a state, which no grid has.
+    #[rustfmt::skip]
     const OTHERS: &[&str] = &[
-        "all-columns",
-        "cpus",
-        "csv",
-        "help",
-        "html",
-        "jobs",
-        "json",
-        "machine",
-        "no-html",
-        "parquet",
-        "resume",
-        "rows",
-        "seed",
-        "seeds",
-        "sensitivity",
-        "start",
-        "systems",
-        "timeline",
-        "to-limit",
-        "touch",
-        "trace",
+        "all-columns", "cpus", "csv", "help", "html", "jobs", "json", "machine", "no-html", "parquet", "resume",
+        "rows", "seed", "seeds", "sensitivity", "start", "systems", "timeline", "to-limit", "touch", "trace",
         "workloads",
     ];
 

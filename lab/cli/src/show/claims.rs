@@ -110,10 +110,8 @@ mod tests {
         ] {
             let all = [judged(state, more, beyond)];
             let text = text(&all, &Style::PLAIN);
-            assert!(
-                text.starts_with(word) && text.contains("hot: bs 2.00"),
-                "{text}"
-            );
+            assert!(text.starts_with(word), "{text}");
+            assert!(text.contains("hot: bs 2.00"), "{text}");
             assert_eq!(text.contains("why: it is slow"), !more.is_empty());
             assert_eq!(text.contains("recorded: hot: bs 4.00"), !beyond.is_empty());
             let result = none_failed(all.iter().map(|(claim, verdict)| ("x", claim, verdict)));

@@ -234,14 +234,10 @@ mod tests {
             text.lines().all(|line| line.chars().count() <= 100),
             "{text}"
         );
-        assert!(
-            text.contains("\n? read_interval ") && text.contains("\n  llc.cycles "),
-            "{text}"
-        );
-        assert!(
-            text.contains("\n- far.clean ") && !text.contains("l2."),
-            "{text}"
-        );
+        assert!(text.contains("\n? read_interval "), "{text}");
+        assert!(text.contains("\n  llc.cycles "), "{text}");
+        assert!(text.contains("\n- far.clean "), "{text}");
+        assert!(!text.contains("l2."), "{text}");
         assert!(text.contains("? assumed: socket.clean, "), "{text}");
     }
 }

@@ -228,10 +228,8 @@ mod tests {
             ..Losses::default()
         };
         let text = lost(&losses, 32 << 20).unwrap();
-        assert!(
-            text.contains("1,234") && text.contains("--buffer 128MiB"),
-            "{text}"
-        );
+        assert!(text.contains("1,234"), "{text}");
+        assert!(text.contains("--buffer 128MiB"), "{text}");
     }
 
     #[test]

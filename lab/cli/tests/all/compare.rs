@@ -6,24 +6,10 @@ use crate::common::{Folder, everybuddy, json, shows, text};
 use everybuddy_trace::{Event, Op, Trace};
 use serde_json::Value;
 
+#[rustfmt::skip]
 const COLUMNS: [&str; 17] = [
-    "experiment",
-    "source",
-    "system",
-    "options",
-    "contender",
-    "platform",
-    "cpus",
-    "seed",
-    "operation",
-    "order",
-    "metric",
-    "statistic",
-    "value",
-    "unit",
-    "expected",
-    "simulated",
-    "program",
+    "experiment", "source", "system", "options", "contender", "platform", "cpus", "seed", "operation", "order",
+    "metric", "statistic", "value", "unit", "expected", "simulated", "program",
 ];
 
 /// Metrics that depend on the machine; all others on the command line alone.
@@ -335,10 +321,8 @@ fn the_answer_is_above_the_table_and_on_the_page() {
     }
     // One system is not a choice.
     let (text, html) = compare("bs");
-    assert!(
-        !text.contains("answer") && !html.contains("class=\"answer\""),
-        "{text}"
-    );
+    assert!(!text.contains("answer"), "{text}");
+    assert!(!html.contains("class=\"answer\""), "{text}");
 }
 
 #[test]
@@ -496,10 +480,8 @@ fn sizes_are_used_where_they_fit_and_refused_where_they_are_none() {
         run.err
     };
     let err = run("bs,serewa", "");
-    assert!(
-        !err.contains("tiny.sizes.json") && !err.contains("not used"),
-        "{err}"
-    );
+    assert!(!err.contains("tiny.sizes.json"), "{err}");
+    assert!(!err.contains("not used"), "{err}");
     // For another memory they are not used, and that is said.
     let err = run("bs,serewa", "--memory 64MiB");
     shows(&err, &["tiny.sizes.json", "64 MiB"]);

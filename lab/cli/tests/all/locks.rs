@@ -140,10 +140,8 @@ fn waits_are_imported_and_what_is_left_out_is_said() {
     }
     everybuddy!("{import} --zone-lock 21018bee").noted();
     let (made, _) = read(Path::new(&output), Leniency::Strict).unwrap();
-    assert_eq!(
-        (made.acquisitions.len(), made.acquisitions[0].wait_ns),
-        (1, 3_000)
-    );
+    assert_eq!(made.acquisitions.len(), 1);
+    assert_eq!(made.acquisitions[0].wait_ns, 3_000);
     everybuddy!("{import} --zone-lock normal").refused(&["`normal` is not an address"]);
 
     // Chains in text already contain function names. The symbol list is read before the recording.

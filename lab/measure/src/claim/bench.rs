@@ -130,10 +130,8 @@ mod tests {
             ("[\"spring\"]", "[\"sprin\"]", "`spring`"),
         ] {
             let message = message(from, to);
-            assert!(
-                message.contains(NAME) && message.contains(near),
-                "{message}"
-            );
+            assert!(message.contains(NAME), "{message}");
+            assert!(message.contains(near), "{message}");
         }
     }
 

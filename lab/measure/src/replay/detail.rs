@@ -180,11 +180,8 @@ mod tests {
         for nanos in [0.0, 5.0, 5.1, 9.99, 10.0, 10.01, 333.3, 1e6, 4e9] {
             let bin = bin_of(nanos);
             let from = if bin == 0 { 0.0 } else { edge(bin - 1) };
-            assert!(
-                from <= nanos * (1.0 + 1e-8) && nanos < edge(bin),
-                "{from} {nanos} {}",
-                edge(bin)
-            );
+            assert!(from <= nanos * (1.0 + 1e-8), "{from} {nanos} {}", edge(bin));
+            assert!(nanos < edge(bin), "{from} {nanos} {}", edge(bin));
         }
         assert!((Bin::RATIO.powi(10) - 10.0).abs() < 1e-9);
         assert!((edge(3) - 10.0).abs() < 1e-9);

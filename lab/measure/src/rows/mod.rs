@@ -107,24 +107,10 @@ pub struct Row {
 }
 
 /// The columns of rows, in their order, in all formats.
+#[rustfmt::skip]
 pub const COLUMNS: [&str; 17] = [
-    "experiment",
-    "source",
-    "system",
-    "options",
-    "contender",
-    "platform",
-    "cpus",
-    "seed",
-    "operation",
-    "order",
-    "metric",
-    "statistic",
-    "value",
-    "unit",
-    "expected",
-    "simulated",
-    "program",
+    "experiment", "source", "system", "options", "contender", "platform", "cpus", "seed", "operation", "order",
+    "metric", "statistic", "value", "unit", "expected", "simulated", "program",
 ];
 
 /// What rows name as a system, but hands out no memory, or only bounds what can: private arrays or nothing at all, the

@@ -15,27 +15,11 @@ use memchr::{memchr, memchr_iter, memrchr};
 const CHUNK: usize = 1 << 20;
 
 /// A line that may describe memory contains one of these.
+#[rustfmt::skip]
 const WORDS: [&str; 20] = [
-    "kB",
-    "Mem-",
-    "oom-kill",
-    "allocation failure",
-    "Node ",
-    "ainted",
-    "block order:",
-    "igrate type",
-    "blocks type",
-    "cgroup out of memory",
-    "how Memory",
-    "vmalloc error",
-    "nr_free_pages",
-    "Linux version ",
-    "lowmem_reserve",
-    "mems_allowed",
-    "Allocation of length ",
-    "active_anon",
-    "allocinfo - version",
-    " func:",
+    "kB", "Mem-", "oom-kill", "allocation failure", "Node ", "ainted", "block order:", "igrate type", "blocks type",
+    "cgroup out of memory", "how Memory", "vmalloc error", "nr_free_pages", "Linux version ", "lowmem_reserve",
+    "mems_allowed", "Allocation of length ", "active_anon", "allocinfo - version", " func:",
 ];
 
 /// A line without its end.

@@ -143,38 +143,14 @@ fn read(text: &[u8]) -> Vec<(String, Vec<u64>)> {
 }
 
 /// Pieces of which texts for the readers are made.
+#[rustfmt::skip]
 const PIECES: &[&str] = &[
-    "\n",
-    "Mem-Info:\n",
-    "Node 0 DMA: ",
-    "Node 0, zone   Normal ",
-    "1*4kB ",
-    "0*8kB ",
-    "(U",
-    ") ",
-    "= 4kB\n",
-    "18446744073709551615*18446744073709551615kB ",
-    " free:99999999999999999999kB",
-    "Normal free:1kB min:",
-    "lowmem_reserve[]: 1 2",
-    ", type Movable >100000 1 2 3 4 5 6 7 8",
-    "  pages free ",
-    "MemTotal: ",
-    "kB\n",
-    "x invoked oom-killer: order=",
-    "-1",
-    "[  1.0][ C1] ",
-    "Free pages count per migrate type at order ",
-    "18446744073709551615 ",
-    "pagesets\n cpu: 0\n count: ",
-    "\\n",
-    "protection: (1, 2",
-    "=\n",
-    "=3D",
-    "nr_free_pages 1\n",
-    "Page block order: 99\n",
-    "vmalloc error",
-    ": page allocation failure",
+    "\n", "Mem-Info:\n", "Node 0 DMA: ", "Node 0, zone   Normal ", "1*4kB ", "0*8kB ", "(U", ") ", "= 4kB\n",
+    "18446744073709551615*18446744073709551615kB ", " free:99999999999999999999kB", "Normal free:1kB min:",
+    "lowmem_reserve[]: 1 2", ", type Movable >100000 1 2 3 4 5 6 7 8", "  pages free ", "MemTotal: ", "kB\n",
+    "x invoked oom-killer: order=", "-1", "[  1.0][ C1] ", "Free pages count per migrate type at order ",
+    "18446744073709551615 ", "pagesets\n cpu: 0\n count: ", "\\n", "protection: (1, 2", "=\n", "=3D",
+    "nr_free_pages 1\n", "Page block order: 99\n", "vmalloc error", ": page allocation failure",
 ];
 
 /// Two CPUs print their reports at the same time, and nothing names them.

@@ -332,10 +332,8 @@ fn callers_are_read_from_reports_and_from_allocinfo() {
         8448,
     );
     assert_eq!(callers[1], broken);
-    assert_eq!(
-        (callers[2].0.as_str(), callers[4].0.as_str()),
-        ("ractl_alloc_folio", "vb2_vmalloc_alloc")
-    );
+    assert_eq!(callers[2].0.as_str(), "ractl_alloc_folio");
+    assert_eq!(callers[4].0.as_str(), "vb2_vmalloc_alloc");
     let table = terminal::state(&first(MAIL));
     assert!(
         table.contains("alloc_slab_page (mm/slub.c:3075)"),
@@ -352,8 +350,7 @@ fn callers_are_read_from_reports_and_from_allocinfo() {
     // The last line is cut.
     file.push_str("   99999999    1 mm/slub.c:1 func:allo");
     let callers = found(&states(file.as_bytes())[0]);
-    assert_eq!(
-        (callers.len(), &callers[0], callers[9].2),
-        (10, &row("alloc", "mm/slub.c:20", 20, 20), 11)
-    );
+    assert_eq!(callers.len(), 10);
+    assert_eq!(&callers[0], &row("alloc", "mm/slub.c:20", 20, 20));
+    assert_eq!(callers[9].2, 11);
 }

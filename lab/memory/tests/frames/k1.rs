@@ -116,11 +116,9 @@ fn the_recorded_machine_gives_the_numbers_of_other_programs() {
     ];
     for (order, free, open, moving) in expected {
         let counted = &windows[2].orders[order];
-        assert_eq!(
-            (counted.free, counted.open, counted.by_moving(0).least),
-            (free, open, moving),
-            "order {order}"
-        );
+        assert_eq!(counted.free, free, "order {order}");
+        assert_eq!(counted.open, open, "order {order}");
+        assert_eq!(counted.by_moving(0).least, moving, "order {order}");
     }
     let huge = &windows[2].orders[9];
     assert_eq!(huge.windows, 6016);

@@ -79,15 +79,10 @@ fn new_stacks_have_names_only() {
         ]
     );
     assert_eq!((records[0].frame, records[0].order), (16, 2));
-    assert_eq!(
-        (
-            totals.records,
-            totals.frames,
-            totals.movable_frames,
-            totals.unknown_lines
-        ),
-        (3, 6, 1, 0)
-    );
+    assert_eq!(totals.records, 3);
+    assert_eq!(totals.frames, 6);
+    assert_eq!(totals.movable_frames, 1);
+    assert_eq!(totals.unknown_lines, 0);
 }
 
 #[test]

@@ -395,10 +395,9 @@ mod tests {
         let wait = fields("lock_addr=0xffff888012 flags=1")
             .contention()
             .unwrap();
-        assert_eq!(
-            (wait.lock, wait.is_spin, wait.result),
-            (0xff_ff88_8012, Some(true), None)
-        );
+        assert_eq!(wait.lock, 0xff_ff88_8012);
+        assert_eq!(wait.is_spin, Some(true));
+        assert_eq!(wait.result, None);
         let got = fields("lock_addr=0xffff888012 ret=0").contention().unwrap();
         assert_eq!((got.is_spin, got.result), (None, Some(0)));
     }

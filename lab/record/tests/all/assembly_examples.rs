@@ -171,22 +171,13 @@ fn blocks_of_the_tree_are_kept_whoever_frees_them() {
         ]
     );
     let accounts = made.accounts;
-    assert_eq!(
-        (accounts.allocations_by_others, accounts.frees_by_others),
-        (1, 1)
-    );
-    assert_eq!(
-        (accounts.unmatched_frees, accounts.unmatched_frees_by_others),
-        (1, 1)
-    );
-    assert_eq!(
-        (
-            accounts.allocations_seen,
-            accounts.frees_seen,
-            accounts.peak_frames
-        ),
-        (3, 3, 2)
-    );
+    assert_eq!(accounts.allocations_by_others, 1);
+    assert_eq!(accounts.frees_by_others, 1);
+    assert_eq!(accounts.unmatched_frees, 1);
+    assert_eq!(accounts.unmatched_frees_by_others, 1);
+    assert_eq!(accounts.allocations_seen, 3);
+    assert_eq!(accounts.frees_seen, 3);
+    assert_eq!(accounts.peak_frames, 2);
     let begin = made.trace.events[0].time_ns;
     assert_eq!(begin, 0, "time starts with the tree");
 }
@@ -397,10 +388,9 @@ fn unmapping_leaves_both_ends_and_remapping_moves() {
     let made = story.end();
     let found = known(&made);
     assert_eq!(found[0], found[1]);
-    assert_eq!(
-        (found[2].kind, found[2].start, found[2].len),
-        (RegionKind::Other, MAPPED + 0x1000, 0x1000)
-    );
+    assert_eq!(found[2].kind, RegionKind::Other);
+    assert_eq!(found[2].start, MAPPED + 0x1000);
+    assert_eq!(found[2].len, 0x1000);
     assert_eq!(found[3].number, found[0].number);
     assert_eq!((found[3].start, found[3].len), (far, 0x8000));
 }
@@ -428,10 +418,9 @@ fn the_heap_grows_from_the_first_break() {
     story.set_break(HEAP + 0x5000).touch(ROOT, HEAP + 0x4000, 2);
     story.set_break(HEAP + 0x2000).touch(ROOT, HEAP + 0x4000, 3);
     let found = known(&story.end());
-    assert_eq!(
-        (found[0].kind, found[0].start, found[0].len),
-        (RegionKind::Heap, HEAP + 0x1000, 0x4000)
-    );
+    assert_eq!(found[0].kind, RegionKind::Heap);
+    assert_eq!(found[0].start, HEAP + 0x1000);
+    assert_eq!(found[0].len, 0x4000);
     assert_eq!(found[0], found[1]);
     assert_eq!(
         found[2].kind,
@@ -453,10 +442,9 @@ fn a_fork_copies_regions_a_thread_shares_them_and_exec_begins_anew() {
     let made = story.end();
     let found = known(&made);
     assert_eq!(found[0], found[1], "a thread works in its process's memory");
-    assert_eq!(
-        (found[2].tgid, found[2].start, found[2].len),
-        (child, MAPPED, 0x2000)
-    );
+    assert_eq!(found[2].tgid, child);
+    assert_eq!(found[2].start, MAPPED);
+    assert_eq!(found[2].len, 0x2000);
     assert!(found[2].number != found[0].number && found[2].created_ns > found[0].created_ns);
     assert_eq!((found[3].kind, found[3].tgid), (RegionKind::Other, child));
     let processes = &made
@@ -466,10 +454,8 @@ fn a_fork_copies_regions_a_thread_shares_them_and_exec_begins_anew() {
         .find(|(key, _)| key == "processes")
         .unwrap()
         .1;
-    assert!(
-        processes.contains("[11,10,11,") && processes.contains("\"tool\"]"),
-        "{processes}"
-    );
+    assert!(processes.contains("[11,10,11,"), "{processes}");
+    assert!(processes.contains("\"tool\"]"), "{processes}");
     assert!(processes.contains("[12,10,10,"), "{processes}");
     assert_eq!((made.accounts.tasks, made.accounts.processes), (3, 2));
 }
@@ -513,10 +499,8 @@ fn what_exec_maps_is_guessed_from_the_address() {
         "a stack that grows is one region"
     );
     let accounts = made.accounts;
-    assert_eq!(
-        (accounts.faults_in_guessed, accounts.faults_in_none),
-        (4, 1)
-    );
+    assert_eq!(accounts.faults_in_guessed, 4);
+    assert_eq!(accounts.faults_in_none, 1);
     assert_eq!(accounts.region_share(), 0.8);
 }
 
@@ -545,14 +529,11 @@ fn the_whole_machine_knows_who_was_there_before() {
     let pids: Vec<_> = made.trace.events.iter().map(|event| event.pid).collect();
     assert_eq!(pids, [21, 30]);
     let heap = regions(&made)[0].unwrap();
-    assert_eq!(
-        (heap.kind, heap.tgid, heap.len),
-        (RegionKind::Heap, 20, 0x4000)
-    );
-    assert_eq!(
-        (made.accounts.faults_in_mapped, made.accounts.tasks),
-        (1, 3)
-    );
+    assert_eq!(heap.kind, RegionKind::Heap);
+    assert_eq!(heap.tgid, 20);
+    assert_eq!(heap.len, 0x4000);
+    assert_eq!(made.accounts.faults_in_mapped, 1);
+    assert_eq!(made.accounts.tasks, 3);
 }
 
 #[test]

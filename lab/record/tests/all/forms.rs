@@ -488,10 +488,8 @@ fn perf_data_of_old_kernels_is_read_if_frames_follow_from_it() {
     let new = import(&file("../perf.data"), ImportOptions::default()).unwrap();
     assert_eq!(calls(&made), calls(&new));
     let error = of(old_perf_data(false)).unwrap_err().to_string();
-    assert!(
-        error.contains("descriptor") && error.contains("pfn"),
-        "{error}"
-    );
+    assert!(error.contains("descriptor"), "{error}");
+    assert!(error.contains("pfn"), "{error}");
     let unused = ImportOptions {
         scope: Scope::Tree { root: 1 },
         ..ImportOptions::default()

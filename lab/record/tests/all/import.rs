@@ -140,10 +140,9 @@ fn bundled_traces_survive_csv_and_perf_script() {
     }
     assert_eq!(csv.trace.faults.len(), trace.faults.len());
     for (one, other) in trace.faults.iter().zip(&csv.trace.faults) {
-        assert_eq!(
-            (one.row, one.vpn, one.sequence),
-            (other.row, other.vpn, other.sequence)
-        );
+        assert_eq!(one.row, other.row);
+        assert_eq!(one.vpn, other.vpn);
+        assert_eq!(one.sequence, other.sequence);
         assert_eq!(number(&trace, one.region), number(&csv.trace, other.region));
     }
     same_calls(&trace);
@@ -216,10 +215,8 @@ fn lines_out_of_order_and_unknown_ones_are_counted() {
     let places: Vec<u64> = log.complaints.iter().map(|(line, _)| *line).collect();
     assert_eq!((log.unclear, places), (2, vec![2, 6]));
     let said = log.to_string();
-    assert!(
-        said.contains("54 lost") && said.contains("sched_switch"),
-        "{said}"
-    );
+    assert!(said.contains("54 lost"), "{said}");
+    assert!(said.contains("sched_switch"), "{said}");
 }
 
 #[test]

@@ -316,10 +316,8 @@ fn events_under_the_zones_lock_show_which_it_is() {
         events.push(event(at + 20, 0, What::ZoneLockHeld));
     }
     let made = assembled(&events);
-    assert_eq!(
-        (made.accounts.acquisitions, made.accounts.waits_for_others),
-        (2, 2)
-    );
+    assert_eq!(made.accounts.acquisitions, 2);
+    assert_eq!(made.accounts.waits_for_others, 2);
 }
 
 fn imported(text: &str) -> Imported {
@@ -523,10 +521,8 @@ fn messages_about_lost_events_end_waits() {
         assert_eq!(only(&made).is_empty(), is_of_cpu, "{message}");
         let accounts = made.accounts.unwrap();
         let expected = u64::from(is_of_cpu);
-        assert_eq!(
-            (accounts.waits_unfinished, accounts.ends_unmatched),
-            (expected, expected)
-        );
+        assert_eq!(accounts.waits_unfinished, expected);
+        assert_eq!(accounts.ends_unmatched, expected);
     }
 }
 

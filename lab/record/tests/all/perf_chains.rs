@@ -155,10 +155,8 @@ fn chains_with_symbols_name_the_zones_lock() {
     let log = &made.log;
     assert_eq!((log.unclear, log.read, log.understood), (0, 15, 15));
     let accounts = made.accounts.unwrap();
-    assert_eq!(
-        (accounts.waits_for_others, accounts.waits_of_unknown_locks),
-        (3, 2)
-    );
+    assert_eq!(accounts.waits_for_others, 3);
+    assert_eq!(accounts.waits_of_unknown_locks, 2);
     assert_eq!(accounts.lock_events_seen, 14, "a chain is part of an event");
 
     let none = import_stream(
@@ -191,10 +189,8 @@ fn symbols_may_be_from_another_boot() {
     ] {
         let error = import(&recording(&before, &[&chain], &[]), FIRST).unwrap_err();
         let error = error.to_string();
-        assert!(
-            error.contains(words) && error.contains("omit --kallsyms"),
-            "{error}"
-        );
+        assert!(error.contains(words), "{error}");
+        assert!(error.contains("omit --kallsyms"), "{error}");
     }
 }
 

@@ -15,10 +15,8 @@ fn refused(made: &Trace) -> (TraceError, Trace, Repairs) {
     write(made, &path).unwrap();
     let error = read(&path, Leniency::Strict).unwrap_err();
     let message = error.to_string();
-    assert!(
-        message.contains("made") && message.contains("--lenient"),
-        "{message}"
-    );
+    assert!(message.contains("made"), "{message}");
+    assert!(message.contains("--lenient"), "{message}");
     let (repaired, repairs) = read(&path, Leniency::Lenient).unwrap();
     resolve(&repaired).unwrap();
     (error, repaired, repairs)

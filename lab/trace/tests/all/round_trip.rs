@@ -136,10 +136,8 @@ fn wide_signed_columns_without_the_optional_ones_are_read() {
         let trace = strictly(&path);
         assert_eq!(trace.events.len(), 2);
         assert_eq!((trace.events[1].op, trace.events[1].cpu), (Op::Free, 1));
-        assert_eq!(
-            (trace.events[1].sysno, trace.events[1].migratetype),
-            (u16::MAX, -1)
-        );
+        assert_eq!(trace.events[1].sysno, u16::MAX);
+        assert_eq!(trace.events[1].migratetype, -1);
     }
 }
 

@@ -197,10 +197,8 @@ mod tests {
             format: &format,
             data: &data[..10],
         };
-        assert_eq!(
-            (short.text("filename", ""), short.text("comm", "")),
-            (None, None)
-        );
+        assert_eq!(short.text("filename", ""), None);
+        assert_eq!(short.text("comm", ""), None);
     }
 
     #[test]
