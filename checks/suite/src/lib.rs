@@ -133,6 +133,7 @@ macro_rules! conformance {
             misuse_is_an_error_and_changes_nothing,
             ranges_come_and_go,
             memory_can_arrive_later,
+            taken_frames_are_allocated,
             nested_and_bulk,
             given_frames_are_allocated,
             places_are_kept,

@@ -154,6 +154,8 @@ impl SetupError<'_> {
             Self::Build(error) => match error {
                 BuildError::NoMemory => (EB_ERROR_NO_MEMORY, 0),
                 BuildError::UnorderedRanges { index } => (EB_ERROR_UNORDERED_RANGES, *index as u64),
+                // No C function takes such ranges.
+                BuildError::TakenRange { index } => (EB_ERROR_UNORDERED_RANGES, *index as u64),
                 BuildError::SpanTooLarge { .. } => (EB_ERROR_SPAN_TOO_LARGE, 0),
                 BuildError::BadCpuCount { .. } => (EB_ERROR_CPU_COUNT, 0),
                 BuildError::MetadataTooLarge => (EB_ERROR_METADATA_TOO_LARGE, 0),

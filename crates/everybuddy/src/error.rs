@@ -213,6 +213,12 @@ pub enum BuildError {
         /// The position of the second of the two.
         index: usize,
     },
+    /// A range that is [taken](crate::Setup::with_taken) at the start does not lie in the memory map, or it overlaps or
+    /// precedes the one before it.
+    TakenRange {
+        /// Its position.
+        index: usize,
+    },
     /// The memory map and the reach have more frames than a system can manage:
     /// [`Span::LARGEST`](crate::region::Span::LARGEST), which is 16 TiB with frames of 4 KiB, or fewer in some
     /// structures. Holes below [`Span::HOLE`](crate::region::Span::HOLE) frames count, and larger ones if there are
@@ -261,6 +267,10 @@ impl fmt::Display for BuildError {
                     "range {index} of the memory map overlaps or precedes the one before it"
                 )
             }
+            Self::TakenRange { index } => write!(
+                f,
+                "taken range {index} is not in the memory map, or it overlaps or precedes the one before it"
+            ),
             Self::SpanTooLarge { first, last, most } => write!(
                 f,
                 "from {first} to {last} there is too much memory: a system manages at most {} frames, or {} TiB of \

@@ -206,6 +206,50 @@ pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
     });
 }
 
+/// Frames that are taken at the start are allocated. They are freed as any others, and nothing is left of them.
+pub fn taken_frames_are_allocated<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
+    let range = |start, frames| FrameRange::new(Pfn(start), frames);
+    let ranges = [range(4103, 700), range(4803, 200), range(5120, 3072)];
+    // The second one crosses a border, and the last one contains whole blocks.
+    let taken = [
+        range(4103, 3),
+        range(4790, 100),
+        range(5000, 0),
+        range(5120, 1),
+        range(5121, 1500),
+    ];
+    let setup = Setup::new(&ranges, 2).with_taken(&taken);
+    host.build(spec, &setup, &mut |system| {
+        host.run(1, |cpu| {
+            assert_eq!(system.free_frames(), 3972 - 1604);
+            let shadow = Shadow::new(system.span().frames());
+            let runs = taken.map(|range| (system.span().index(range.start).unwrap(), range.frames));
+            for (start, frames) in runs {
+                shadow.take(start, frames as u32, 1);
+            }
+            let mut held = Vec::new();
+            while let Ok(frame) = system.allocate(cpu, Request::FRAME) {
+                shadow.take(frame, 1, 0);
+                held.push(frame);
+            }
+            assert_eq!(held.len(), 3972 - 1604);
+            for frame in held {
+                system.free(cpu, Release::frame(frame)).unwrap();
+            }
+            for (start, frames) in runs {
+                let (half, frames) = (frames as u32 / 2, frames as u32);
+                let parts = [(start.0 + half, frames - half), (start.0, half)];
+                for (at, frames) in parts.into_iter().filter(|(_, frames)| *frames > 0) {
+                    system
+                        .free(cpu, Release::frames(Index(at), frames))
+                        .unwrap();
+                }
+            }
+            is_as_new(system, cpu, &ranges);
+        });
+    });
+}
+
 /// Nested requests and releases, and those in bulk, do what single ones do.
 pub fn nested_and_bulk<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
     const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 512)];

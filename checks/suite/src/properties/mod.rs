@@ -10,7 +10,7 @@ pub use cpus::{
 };
 pub use interface::{
     memory_can_arrive_later, misuse_is_an_error_and_changes_nothing, nested_and_bulk,
-    ranges_come_and_go,
+    ranges_come_and_go, taken_frames_are_allocated,
 };
 
 pub use places::{

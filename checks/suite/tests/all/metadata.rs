@@ -220,6 +220,20 @@ fn what_can_not_be_built_is_an_error() {
         build(&overlap, 1),
         Err(BuildError::UnorderedRanges { index: 1 })
     );
+    // What is taken at the start lies in the memory, and ascends.
+    let range = |start, frames| FrameRange::new(Pfn(start), frames);
+    let map = [range(5, 10), range(15, 5), range(22, 8)];
+    let taken = |taken: &[FrameRange]| {
+        let setup = Setup::new(&map, 1).with_taken(taken);
+        metadata_layout::<Machine>(&"lbs-31".parse().unwrap(), &setup).err()
+    };
+    let refused = |index| Some(BuildError::TakenRange { index });
+    assert_eq!(taken(&[range(5, 15), range(3, 0), range(29, 1)]), None);
+    assert_eq!(taken(&[range(4, 2)]), refused(0));
+    assert_eq!(taken(&[range(6, 1), range(18, 5)]), refused(1));
+    assert_eq!(taken(&[range(20, 1)]), refused(0));
+    assert_eq!(taken(&[range(6, u64::MAX)]), refused(0));
+    assert_eq!(taken(&[range(6, 2), range(7, 2)]), refused(1));
     let one = [FrameRange::new(Pfn(0), 10)];
     let spec = "bs".parse().unwrap();
     let nothing = Setup::new(&[], 1).with_reach(FrameRange::new(Pfn(5), 0));

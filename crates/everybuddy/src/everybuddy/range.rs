@@ -170,6 +170,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
         })
     }
 
+    /// Allocates a run before the system is in use.
+    pub(crate) fn take_first(&self, start: Index, frames: u32) -> Result<(), RangeError> {
+        let local = self.local(CpuId(0)).ok_or(RangeError::NoSuchCpu)?;
+        let taken = self.take_range(local, (start, frames), Ask::Never);
+        // Not in use, so that no request waits for this CPU before it calls.
+        self.park_local(local);
+        taken.map(|_| ())
+    }
+
     fn take_range(
         &self,
         local: &Local<'_, P>,

@@ -13,8 +13,9 @@ use crate::error::{RangeError, RegionError};
 use crate::frame::Index;
 use crate::frame_table::Tag;
 use crate::percpu::PerCpu;
-use crate::platform::{CpuToken, Platform};
+use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
+use crate::request::Class;
 use crate::snapshot::FrameState;
 use crate::zone::{Caller, Uninterrupted, ZoneLayer};
 
@@ -94,6 +95,17 @@ where
             }
             Ok(start)
         })
+    }
+
+    /// Allocates a run before the system is in use.
+    pub(crate) fn take_run(&self, start: Index, frames: u32) -> Result<(), RangeError> {
+        let caller = &mut Caller {
+            cpu: CpuId(0),
+            probe: &mut P::Probe::default(),
+            nested: false,
+            class: Class::Unmovable,
+        };
+        self.zone.allocate_at(caller, start, frames).map(|_| ())
     }
 
     /// Calls `work`, which needs frames of a range, while no CPU caches any.

@@ -165,6 +165,15 @@ impl<'m, P: Platform> LlFree<'m, P> {
         let _ = self.restore(start.0, frames, Withdrawn::Hole);
     }
 
+    /// Allocates a run, before the system is in use or in a call.
+    pub(crate) fn take_first(&self, start: Index, frames: u32) -> Result<(), RangeError> {
+        self.lower.allocate_at(start.0, frames)?;
+        self.each_tree(start.0, frames, |tree, frames| {
+            self.upper.take(tree, frames);
+        });
+        Ok(())
+    }
+
     fn local(&self, cpu: CpuId) -> Option<&LocalTree<P>> {
         self.upper.locals.get(cpu.index()).map(|local| &**local)
     }
@@ -331,11 +340,7 @@ impl<P: Platform> FrameAllocator<P> for LlFree<'_, P> {
     fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
         self.local(cpu.id()).ok_or(RegionError::NoSuchCpu)?;
         self.span.on(range, |start, frames| {
-            self.lower.allocate_at(start.0, frames)?;
-            self.each_tree(start.0, frames, |tree, frames| {
-                self.upper.take(tree, frames);
-            });
-            Ok(start)
+            self.take_first(start, frames).map(|()| start)
         })
     }
 

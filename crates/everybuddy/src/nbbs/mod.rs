@@ -38,7 +38,7 @@ use crate::api::{FrameAllocator, describe};
 use crate::arena::{Arena, ArenaPlan};
 use crate::bit_runs::WORD;
 use crate::cache_padded::CachePadded;
-use crate::error::{AllocateError, BuildError, FreeError, RegionError};
+use crate::error::{AllocateError, BuildError, FreeError, RangeError, RegionError};
 use crate::frame::{Index, Order};
 use crate::free_bits::FreeBits;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
@@ -152,6 +152,13 @@ impl<'m, P: Platform> Nbbs<'m, P> {
         };
         // Ranges do not overlap, so all these frames are holes.
         let _ = self.put_into_service(&caller, start.0, frames, Withdrawn::Hole);
+    }
+
+    /// Allocates a run before the system is in use.
+    pub(crate) fn take_first(&self, start: Index, frames: u32) -> Result<(), RangeError> {
+        let caller = self.caller(CpuId(0), true);
+        let caller = caller.ok_or(RangeError::NoSuchCpu)?;
+        self.take_range(&caller, start.0, frames)
     }
 
     fn caller(&self, cpu: CpuId, is_nested: bool) -> Option<CallerState<'_, P>> {

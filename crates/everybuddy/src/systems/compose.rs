@@ -14,7 +14,7 @@ use super::{Setup, SystemSpec};
 use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};
 use crate::coalesce::{Ascend, ByMobility, Coalesce, Delay, Eager};
-use crate::error::BuildError;
+use crate::error::{BuildError, RangeError};
 use crate::frame::Index;
 use crate::frame_table::{FrameTable, Record, Tag};
 use crate::layered::Layered;
@@ -65,6 +65,10 @@ pub trait Compose<'m, P: Platform>: FrameAllocator<P> + Sized + 'm {
     #[doc(hidden)]
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError>;
 
+    /// Allocates a run before the system is in use. O(frames).
+    #[doc(hidden)]
+    fn take_before_use(&self, start: Index, frames: u32) -> Result<(), RangeError>;
+
     /// Forgets the types of the layers.
     #[doc(hidden)]
     fn erase(self) -> Self::Erased;
@@ -95,6 +99,10 @@ where
         let zone = Z::make(builder)?;
         let front = F::make(builder)?;
         Ok(Layered::new(front, zone, builder.span, builder.bytes))
+    }
+
+    fn take_before_use(&self, start: Index, frames: u32) -> Result<(), RangeError> {
+        self.take_run(start, frames)
     }
 
     fn erase(self) -> Erased<P, F, Z> {
@@ -143,9 +151,22 @@ impl<'m, 's> Builder<'m, 's> {
         })
     }
 
+    /// Builds a composition, and allocates what is taken at the start.
+    fn make<P: Platform, C: Compose<'m, P>>(&mut self) -> Result<C, BuildError> {
+        let system = C::make(self)?;
+        for (index, range) in self.setup.taken.iter().enumerate() {
+            // They lie in the memory, and none was used yet: see `Setup::span`.
+            let taken = |start, frames| system.take_before_use(start, frames);
+            if range.frames > 0 && self.span.on(*range, taken).is_err() {
+                return Err(BuildError::TakenRange { index });
+            }
+        }
+        Ok(system)
+    }
+
     /// Builds a composition, and places it in the memory.
     pub(super) fn place<P: Platform, C: Compose<'m, P>>(mut self) -> Result<&'m C, BuildError> {
-        let system = C::make(&mut self)?;
+        let system = self.make()?;
         self.arena.one("system", system)
     }
 
@@ -153,7 +174,7 @@ impl<'m, 's> Builder<'m, 's> {
     pub(super) fn place_erased<P: Platform, C: Compose<'m, P>>(
         mut self,
     ) -> Result<&'m C::Erased, BuildError> {
-        let system = C::make(&mut self)?.erase();
+        let system = self.make::<P, C>()?.erase();
         self.arena.one("system", system)
     }
 

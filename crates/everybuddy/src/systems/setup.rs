@@ -6,7 +6,7 @@
 //! Everything that the system will ever manage lies in its span.
 
 use crate::error::BuildError;
-use crate::frame::Order;
+use crate::frame::{Order, Pfn};
 use crate::percpu::linux_zone::LinuxZone;
 use crate::region::{FrameRange, Span};
 use crate::serewa::Presplit;
@@ -15,6 +15,7 @@ use crate::serewa::Presplit;
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'r> {
     pub(super) ranges: &'r [FrameRange],
+    pub(super) taken: &'r [FrameRange],
     reach: Option<FrameRange>,
     pub(super) cpus: u16,
     pub(super) presplit: Option<&'r Presplit>,
@@ -33,6 +34,7 @@ impl<'r> Setup<'r> {
     pub const fn new(ranges: &'r [FrameRange], cpus: u16) -> Self {
         Self {
             ranges,
+            taken: &[],
             reach: None,
             cpus,
             presplit: None,
@@ -52,6 +54,32 @@ impl<'r> Setup<'r> {
             reach: Some(reach),
             ..self
         }
+    }
+
+    /// Builds the system with these ranges allocated: the kernel's image, what was allocated early in the boot. They
+    /// ascend, as the memory does, and lie in it. They are freed as any others, whole or in parts, by
+    /// [`Release::frames`](crate::Release::frames). It costs what [`allocate_at`](crate::FrameAllocator::allocate_at)
+    /// costs, O(frames of the ranges), once.
+    ///
+    /// ```
+    /// use everybuddy::prelude::*;
+    ///
+    /// let (map, image) = ([FrameRange::new(Pfn(0x100), 0x1000)], [FrameRange::new(Pfn(0x200), 0x123)]);
+    /// let setup = Setup::new(&map, 1).with_taken(&image);
+    /// let mut memory = vec![core::mem::MaybeUninit::uninit(); Everybuddy::room(&setup)?];
+    /// let system = Everybuddy::build(&setup, &mut memory[..])?;
+    /// assert_eq!(system.free_frames(), 0x1000 - 0x123);
+    ///
+    /// // The code that ran only at the boot.
+    /// let cpus = NativeCpus::new(1);
+    /// let start = system.span().index(Pfn(0x200)).unwrap();
+    /// let mut cpu = cpus.enter(system, CpuId(0))?;
+    /// system.free(&mut cpu, Release::frames(start, 0x20))?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn with_taken(self, taken: &'r [FrameRange]) -> Self {
+        Self { taken, ..self }
     }
 
     /// Chooses the blocks into which memory is divided initially, for systems that divide it.
@@ -98,8 +126,27 @@ impl<'r> Setup<'r> {
         }
     }
 
-    /// Returns the span of the ranges and the reach.
+    /// Returns the span of the ranges and the reach. Refuses taken ranges that are not in the memory.
     pub(crate) fn span(&self, max_order: Order) -> Result<Span, BuildError> {
-        Span::with_reach(self.ranges, self.reach, max_order)
+        let span = Span::with_reach(self.ranges, self.reach, max_order)?;
+        let mut last = Pfn(0);
+        for (index, range) in self.taken.iter().enumerate() {
+            let error = BuildError::TakenRange { index };
+            let end = range.end().ok_or(error)?;
+            // The ranges ascend, and one can follow another without a hole.
+            let covered = self.ranges.iter().fold(range.start, |at, memory| {
+                let after = memory.end().unwrap_or(memory.start);
+                if memory.start <= at {
+                    at.max(after)
+                } else {
+                    at
+                }
+            });
+            if range.frames > 0 && (range.start < last || covered < end) {
+                return Err(error);
+            }
+            last = last.max(end);
+        }
+        Ok(span)
     }
 }

@@ -7,8 +7,9 @@
 
 use super::{Builder, Compose};
 use crate::arena::ArenaPlan;
-use crate::error::BuildError;
+use crate::error::{BuildError, RangeError};
 use crate::everybuddy::{self, OwnedTrees};
+use crate::frame::Index;
 use crate::llfree::{self, LlFree};
 use crate::nbbs::{self, Nbbs};
 use crate::platform::Platform;
@@ -29,6 +30,10 @@ impl<'m, P: Platform> Compose<'m, P> for LlFree<'m, P> {
 
     fn erase(self) -> Self {
         self
+    }
+
+    fn take_before_use(&self, start: Index, frames: u32) -> Result<(), RangeError> {
+        self.take_first(start, frames)
     }
 
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
@@ -58,6 +63,10 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
         self
     }
 
+    fn take_before_use(&self, start: Index, frames: u32) -> Result<(), RangeError> {
+        self.take_first(start, frames)
+    }
+
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let geometry = parameters.words(span, cpus);
         Self::plan(ArenaPlan::default(), &geometry).slice::<Self>(1)
@@ -83,6 +92,10 @@ impl<'m, P: Platform> Compose<'m, P> for OwnedTrees<'m, P> {
 
     fn erase(self) -> Self {
         self
+    }
+
+    fn take_before_use(&self, start: Index, frames: u32) -> Result<(), RangeError> {
+        self.take_first(start, frames)
     }
 
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
