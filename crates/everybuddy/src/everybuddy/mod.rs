@@ -126,15 +126,18 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
     }
 
     /// Returns the bytes that suffice for every span of up to `frames` frames and every number of CPUs up to `cpus`.
-    /// `usize::MAX` if no memory has as many. O(1).
-    pub(crate) const fn bytes_up_to(frames: u32, cpus: u16) -> usize {
+    /// `usize::MAX` if no memory has as many. Trees have a given size, or one that the memory and the CPUs decide. O(1).
+    pub(crate) const fn bytes_up_to(frames: u32, cpus: u16, given: Option<u32>) -> usize {
         // Less memory may take more, since its trees are smaller. So this is the most of all sizes of trees.
         let mut most = 0;
-        let mut tree = SMALLEST_TREE;
+        let mut tree = match given {
+            Some(tree) => tree,
+            None => SMALLEST_TREE,
+        };
         loop {
             // The last span whose trees have this size.
             let last = 2 * tree as u64 * TREES_PER_CPU as u64 * cpus as u64 - 1;
-            let is_last = tree == LARGEST_TREE || last >= frames as u64;
+            let is_last = given.is_some() || tree >= LARGEST_TREE || last >= frames as u64;
             let of = Dimensions {
                 frames: if is_last { frames } else { last as u32 },
                 cpus,

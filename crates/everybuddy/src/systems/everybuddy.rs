@@ -24,15 +24,38 @@ impl Everybuddy {
     /// [`System::room`] is the number for one map. From 128 MiB of memory for each CPU on, this one is at most 7 %
     /// more.
     pub const fn room_for(frames: u32, cpus: u16) -> usize {
-        Self::room_with_order(frames, cpus, Order::TEN)
+        Self::room_with_options(frames, cpus, &Options::NONE)
     }
 
-    /// Does the same for the option `order`, whose value is the largest block. O(1).
-    pub const fn room_with_order(frames: u32, cpus: u16, order: Order) -> usize {
+    /// Does the same for a system with options: `order`, the largest block, and `tree` decide. O(1).
+    ///
+    /// ```
+    /// use everybuddy::prelude::*;
+    ///
+    /// // Blocks of up to 1 GiB.
+    /// const OPTIONS: Options = Options { order: Order::new(18), ..Options::NONE };
+    /// const ROOM: usize = Everybuddy::room_with_options(1 << 22, 8, &OPTIONS);
+    /// type Frames = <Everybuddy as System>::Built<'static, Native>;
+    /// static FRAMES: Boot<Frames, ROOM> = Boot::new();
+    ///
+    /// let map = [FrameRange::new(Pfn(0x2_0000), 1 << 22)];
+    /// let frames = FRAMES.start::<Everybuddy, Native>(&OPTIONS, &Setup::new(&map, 8))?;
+    /// assert_eq!(frames.max_order().get(), 18);
+    /// # Ok::<(), BootError>(())
+    /// ```
+    pub const fn room_with_options(frames: u32, cpus: u16, options: &Options) -> usize {
+        let order = match options.order {
+            Some(order) => order,
+            None => Order::TEN,
+        };
+        let tree = match options.tree {
+            Some(tree) => Some(tree.get()),
+            None => None,
+        };
         // The span begins at a multiple of the largest block.
         let frames = frames.saturating_add(order.frames() - 1);
         let cpus = if cpus == 0 { 1 } else { cpus };
-        let bytes = EverybuddyTrees::<'static, Native>::bytes_up_to(frames, cpus);
+        let bytes = EverybuddyTrees::<'static, Native>::bytes_up_to(frames, cpus, tree);
         bytes.saturating_add(LINE - 1)
     }
 }
@@ -92,7 +115,7 @@ impl System for Everybuddy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Setup, layout};
+    use super::super::{Setup, SpaceFrames, layout};
     use super::*;
     use crate::arena::Memory;
     use crate::frame::Pfn;
@@ -115,10 +138,10 @@ mod tests {
             .prop_map(move |(bits, low)| ((1 << bits) | low & ((1 << bits) - 1)).min(most))
     }
 
-    fn room<P: Platform>(start: u64, frames: u32, cpus: u16) -> usize {
+    fn room<P: Platform>(options: &Options, start: u64, frames: u32, cpus: u16) -> usize {
         let ranges = [FrameRange::new(Pfn(start), frames.into())];
         let setup = Setup::new(&ranges, cpus);
-        Memory::room(layout::<Everybuddy, P>(&Options::NONE, &setup).unwrap())
+        Memory::room(layout::<Everybuddy, P>(options, &setup).unwrap())
     }
 
     proptest! {
@@ -126,18 +149,24 @@ mod tests {
 
         #[test]
         fn a_static_suffices_for_every_map_and_number_of_cpus_up_to_its_bounds(
-            frames in magnitudes(Span::LARGEST - 1023),
+            frames in magnitudes(Span::LARGEST - (1 << 18)),
             cpus in magnitudes(65_534),
             parts in (any::<u32>(), any::<u16>(), any::<bool>()),
-            start in 0..5000_u64,
+            start in 0..1_000_000_u64,
+            choices in (proptest::option::of(0..=18_u8), proptest::option::of(6..=12_u32)),
         ) {
-            let most = Everybuddy::room_for(frames, cpus as u16);
+            let options = &Options {
+                order: choices.0.and_then(Order::new),
+                tree: choices.1.and_then(|order| SpaceFrames::new(1 << order).ok()),
+                ..Options::NONE
+            };
+            let most = Everybuddy::room_with_options(frames, cpus as u16, options);
             // Any smaller map, or one that is nearly as large.
             let less = parts.0 % if parts.2 { frames } else { (frames / 16).max(1) };
             let fewer = u32::from(parts.1) % cpus;
-            let used = room::<Native>(start, frames - less, (cpus - fewer) as u16);
+            let used = room::<Native>(options, start, frames - less, (cpus - fewer) as u16);
             prop_assert!(used <= most, "{} > {}", used, most);
-            let kernel = room::<Bare<Token>>(start, frames - less, (cpus - fewer) as u16);
+            let kernel = room::<Bare<Token>>(options, start, frames - less, (cpus - fewer) as u16);
             prop_assert_eq!(kernel, used);
         }
 
@@ -149,7 +178,7 @@ mod tests {
             // 128 MiB for each CPU: trees have their full size.
             let cpus = cpus.min(frames >> 15);
             let most = Everybuddy::room_for(frames, cpus as u16);
-            let used = room::<Native>(0, frames, cpus as u16);
+            let used = room::<Native>(&Options::NONE, 0, frames, cpus as u16);
             prop_assert!(most - used <= used * 7 / 100, "{} > {} + 7 %", most, used);
         }
     }

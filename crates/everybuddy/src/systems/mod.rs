@@ -7,7 +7,7 @@
 //!
 //! | to | call | the system is |
 //! |---|---|---|
-//! | hold a system of a known type | [`System::build`]; with options or another platform: [`build`] | a reference into the memory, statically dispatched |
+//! | hold a system of a known type | [`System::build_with`]; on another platform: [`build`] | a reference into the memory, statically dispatched |
 //! | hold a system that is chosen at run time | [`build_any`] | a trait object in the memory |
 //! | hold it where nothing is timed | [`build_erased`] | the same; each layer is compiled once |
 //! | hold it with functions that are compiled for it | [`build_for`] | passed to a visitor with its type |
@@ -118,12 +118,20 @@ pub trait System: Sized {
     /// # Errors
     /// Any [`BuildError`] except `MetadataTooSmall`.
     fn room(setup: &Setup<'_>) -> Result<usize, BuildError> {
-        Ok(Memory::room(layout::<Self, Native>(&Options::NONE, setup)?))
+        Self::room_with(&Options::NONE, setup)
+    }
+
+    /// Returns how many bytes [`build_with`](Self::build_with) takes, wherever they begin. O(1).
+    ///
+    /// # Errors
+    /// Any [`BuildError`] except `MetadataTooSmall`.
+    fn room_with(options: &Options, setup: &Setup<'_>) -> Result<usize, BuildError> {
+        Ok(Memory::room(layout::<Self, Native>(options, setup)?))
     }
 
     /// Builds the system on [`Native`], without options, in the caller's memory. O(frames).
     ///
-    /// It lies in that memory too and lives as long as it. [`systems::build`](build) takes options and a platform.
+    /// It lies in that memory too and lives as long as it. [`systems::build`](build) takes a platform.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -147,7 +155,33 @@ pub trait System: Sized {
         setup: &Setup<'_>,
         memory: impl Into<Memory<'m>>,
     ) -> Result<&'m Self::Built<'m, Native>, BuildError> {
-        build::<Self, Native>(&Options::NONE, setup, memory.into())
+        Self::build_with(&Options::NONE, setup, memory)
+    }
+
+    /// Builds the system like [`build`](Self::build), with options: those of [`SystemSpec`], by the same names. O(frames).
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use everybuddy::prelude::*;
+    /// use everybuddy::systems::Count;
+    ///
+    /// // Lists of 512 frames: `lbs-31+high=512`.
+    /// let options = Options { high: Some(Count::new(512)?), ..Options::NONE };
+    /// let ranges = [FrameRange::new(Pfn(0x10_0000), 0x8000)];
+    /// let setup = Setup::new(&ranges, 2);
+    /// let mut memory = vec![MaybeUninit::uninit(); Lbs31::room_with(&options, &setup)?];
+    /// let system = Lbs31::build_with(&options, &setup, &mut memory[..])?;
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Any [`BuildError`]; one that the system's type does not take is [`BuildError::BadOption`].
+    fn build_with<'m>(
+        options: &Options,
+        setup: &Setup<'_>,
+        memory: impl Into<Memory<'m>>,
+    ) -> Result<&'m Self::Built<'m, Native>, BuildError> {
+        build::<Self, Native>(options, setup, memory.into())
     }
 }
 
