@@ -8,7 +8,6 @@ use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::{ptr, slice};
 
-use everybuddy::platform::AtomicWord;
 use everybuddy::{AllocateError, Index, LINE, Order, Platform, Progress, Report, Reporting};
 
 use crate::errors::Failure;

@@ -6,7 +6,6 @@
 
 use core::mem::MaybeUninit;
 
-use everybuddy::platform::AtomicWord;
 use everybuddy::{Block, CpuId, Order, Platform, Progress, Report, Reporting};
 
 use crate::codes;

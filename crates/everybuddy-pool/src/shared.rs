@@ -14,7 +14,6 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use everybuddy::platform::AtomicWord;
 use everybuddy::systems::build;
 use everybuddy::{
     AllocateError, Flags, FrameAllocator, FrameRange, FreeError, Index, Memory, Order, Pfn,

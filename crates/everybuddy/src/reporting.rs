@@ -55,8 +55,13 @@ pub enum Report {
 /// ```
 /// # use core::mem::MaybeUninit;
 /// use everybuddy::prelude::*;
-/// use everybuddy::platform::AtomicWord;
+/// use everybuddy::platform::NativeAtomicU64;
 /// use everybuddy::{Progress, Report, Reporting};
+///
+/// // A static for at most 1 GiB, in blocks of at least 2 MiB.
+/// const HUGE: Order = Order::new(9).unwrap();
+/// const WORDS: usize = Reporting::<Native>::words(HUGE, 1 << 18);
+/// static REPORTED: [NativeAtomicU64; WORDS] = [const { NativeAtomicU64::new(0) }; WORDS];
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let ranges = [FrameRange::new(Pfn(0), 1 << 16)];
@@ -65,11 +70,8 @@ pub enum Report {
 /// # let system = Bs::build(&setup, &mut memory[..])?;
 /// # let cpus = NativeCpus::new(1);
 /// # let mut cpu = cpus.claim(CpuId(0))?;
-/// // 256 MiB, in blocks of at least 2 MiB.
-/// let order = Order::new(9).unwrap();
-/// let words = Reporting::<Native>::words(order, system.span().frames());
-/// let words: Vec<_> = (0..words).map(|_| <Native as Platform>::AtomicU64::new(0)).collect();
-/// let reporting = Reporting::<Native>::new(system, order, &words)?;
+/// // The 256 MiB of the system.
+/// let reporting = Reporting::<Native>::new(system, HUGE, &REPORTED)?;
 ///
 /// let mut given = 0;
 /// let end = reporting.pass(system, &mut cpu, 1000, &mut |block| {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use everybuddy::platform::{AtomicWord, NativeCpus};
+use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, Block, Flags, FrameRange, Index, Nodes, Pfn, Platform, Progress, Release,
     Report, Reporting, Request, Setup, Zone,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use everybuddy::platform::{AtomicWord, NativeCpus};
+use everybuddy::platform::NativeCpus;
 use everybuddy::{
     FrameAllocator, FrameRange, FreeError, Index, Nodes, Pfn, Platform, Release, Request, Setup,
     Visit, Zone,

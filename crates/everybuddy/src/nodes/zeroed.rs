@@ -91,7 +91,7 @@ impl<'z, P: Platform> Zeroed<'z, P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::{AtomicWord, Native};
+    use crate::platform::Native;
 
     #[test]
     fn what_another_cpu_frees_in_between_counts() {

@@ -127,6 +127,13 @@ atomic_word!(
     AtomicU64
 );
 
+impl NativeAtomicU64 {
+    /// Creates a word that holds `value`: also in a constant, which the trait cannot, for the static of a kernel.
+    pub const fn new(value: u64) -> Self {
+        Self(AtomicU64::new(value))
+    }
+}
+
 /// What a native CPU does while it waits.
 pub trait Waiting: Send + Sync + 'static {
     /// How many nanoseconds a request waits for other CPUs: see [`Platform::MAX_WAIT`](super::Platform::MAX_WAIT).

@@ -15,7 +15,7 @@
 //! Marks agree with the host: a marked block has no memory. That is checked at each allocation. No time of the host is
 //! measured: the same numbers come out each time.
 
-use everybuddy::platform::{AtomicWord, NativeCpu, NativeCpus};
+use everybuddy::platform::{NativeCpu, NativeCpus};
 use everybuddy::{
     Class, CpuId, Index, Order, Platform, Progress, Release, Report, Reporting, Request,
 };
