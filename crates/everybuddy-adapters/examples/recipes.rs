@@ -266,6 +266,57 @@ pub mod redox {
     }
 }
 
+/// The crate x86_64 0.15, src/structures/paging/frame_alloc.rs: page frames whose size is a type. With the feature of
+/// that name, `PageFrames` implements the crate's own traits for a borrowed system; this is for a static.
+pub mod x86_64 {
+    use super::*;
+    use core::marker::PhantomData;
+
+    pub trait PageSize {
+        const SIZE: u64;
+    }
+
+    pub enum Size2MiB {}
+    impl PageSize for Size2MiB {
+        const SIZE: u64 = 2 << 20;
+    }
+
+    pub struct PhysFrame<S: PageSize> {
+        pub start: u64,
+        size: PhantomData<S>,
+    }
+
+    /// # Safety
+    /// Each frame is allocated once until it is freed.
+    pub unsafe trait FrameAllocator<S: PageSize> {
+        fn allocate_frame(&mut self) -> Option<PhysFrame<S>>;
+    }
+
+    pub trait FrameDeallocator<S: PageSize> {
+        /// # Safety
+        /// The frame is not in use.
+        unsafe fn deallocate_frame(&mut self, frame: PhysFrame<S>);
+    }
+
+    pub struct KernelFrames;
+
+    // SAFETY: the system allocates a frame once until it is freed, and all frames that were added are unused.
+    unsafe impl<S: PageSize> FrameAllocator<S> for KernelFrames {
+        fn allocate_frame(&mut self) -> Option<PhysFrame<S>> {
+            let start = MEMORY.allocate(S::SIZE, S::SIZE, None).ok()?;
+            let size = PhantomData;
+            Some(PhysFrame { start, size })
+        }
+    }
+
+    impl<S: PageSize> FrameDeallocator<S> for KernelFrames {
+        unsafe fn deallocate_frame(&mut self, frame: PhysFrame<S>) {
+            let freed = MEMORY.free(frame.start, S::SIZE);
+            freed.expect("the kernel frees what it allocated");
+        }
+    }
+}
+
 /// Uses each of them.
 pub fn main() {
     boot();
@@ -313,6 +364,13 @@ pub fn main() {
         assert_eq!((usage.used.0, usage.total.0), (64, 8192));
         // SAFETY: as above.
         unsafe { area.free(frames, FrameCount(64)) };
+    }
+    {
+        use x86_64::{FrameAllocator, FrameDeallocator, KernelFrames, PhysFrame, Size2MiB};
+        let page: PhysFrame<Size2MiB> = KernelFrames.allocate_frame().unwrap();
+        assert_eq!((page.start % (2 << 20), all()), (0, 30 << 20));
+        // SAFETY: as above.
+        unsafe { KernelFrames.deallocate_frame(page) };
     }
     assert_eq!(all(), 32 << 20);
 }
