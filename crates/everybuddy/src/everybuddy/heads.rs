@@ -101,23 +101,26 @@ impl<'m, P: Platform> Heads<'m, P> {
     /// Removes a run that consists of whole pieces, none of which a free left. Divides none.
     pub(super) fn take_pieces(&self, start: u32, frames: u32) -> bool {
         let end = start + frames;
-        let pieces = || {
-            let mut at = start;
-            core::iter::from_fn(move || {
-                let byte = self.of(at).filter(|_| at < end)?.peek();
-                let order = order_of(byte).filter(|_| byte & DIVIDED == 0)?;
-                let piece = at;
-                at += order.frames();
-                Some((piece, at))
-            })
-        };
-        if pieces().last().is_none_or(|(_, last)| last != end) {
+        // Returns the frame after a piece.
+        let after = |at: u32, byte: u8| order_of(byte).map(|order| at + order.frames());
+        let mut at = start;
+        while at < end {
+            let byte = self.of(at).map_or(0, SharedCell::peek);
+            match after(at, byte) {
+                Some(next) if byte & DIVIDED == 0 => at = next,
+                _ => return false,
+            }
+        }
+        if at != end {
             return false;
         }
-        for (piece, _) in pieces() {
-            if let Some(byte) = self.of(piece) {
-                byte.set(0);
-            }
+        at = start;
+        while at < end
+            && let Some(byte) = self.of(at)
+            && let Some(next) = after(at, byte.peek())
+        {
+            byte.set(0);
+            at = next;
         }
         true
     }

@@ -357,27 +357,8 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         Some((tree * self.words_per_tree() + at) * WORD)
     }
 
-    /// Takes frames of a split word of an own tree, as `take` does.
-    #[inline(always)]
-    fn take_of_word(
-        &self,
-        header: &Header<P>,
-        index: u32,
-        frames: u32,
-        order: Order,
-    ) -> Option<u32> {
-        let word = self.words.get(index as usize)?;
-        let free = word.free();
-        let at = find(free, frames, order)?;
-        let taken = first(frames) << at;
-        word.own.set(word.own.get() & !taken);
-        if free == taken {
-            header.any.set(header.any.get() & !self.mask(index));
-        }
-        Some(index * WORD + at)
-    }
-
-    /// Takes frames of the first split word of an own tree that has them, and remembers those that have not.
+    /// Takes frames of the first split word of an own tree that has them, and remembers the words that have no block as
+    /// large as a part of each such run.
     fn take_of_split(
         &self,
         tree: u32,
@@ -385,19 +366,37 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         frames: u32,
         order: Order,
     ) -> Option<u32> {
-        let (mut candidates, mut failed) = (header.candidates(within(frames)), 0);
+        let part = within(frames);
+        let (mut candidates, mut failed) = (header.candidates(part), 0);
         let mut found = None;
         while candidates != 0 {
+            let mask = candidates & candidates.wrapping_neg();
             let index = tree * self.words_per_tree() + candidates.trailing_zeros();
-            found = self.take_of_word(header, index, frames, order);
-            if found.is_some() {
+            let word = self.words.get(index as usize)?;
+            let free = word.free();
+            let at = first_block(free, part);
+            if at.is_none() {
+                failed |= mask;
+            }
+            // A word that has such a block may have no run, which is not remembered.
+            let at = if part == order {
+                at
+            } else {
+                at.and_then(|_| find(free, frames, order))
+            };
+            if let Some(at) = at {
+                let taken = first(frames) << at;
+                word.own.set(word.own.get() & !taken);
+                if free == taken {
+                    header.any.set(header.any.get() & !mask);
+                }
+                found = Some(index * WORD + at);
                 break;
             }
-            failed |= candidates & candidates.wrapping_neg();
             candidates &= candidates - 1;
         }
         if failed != 0 {
-            header.note_failed(order, failed);
+            header.note_failed(part, failed);
         }
         found
     }

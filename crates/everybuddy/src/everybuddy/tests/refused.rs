@@ -147,6 +147,28 @@ fn a_search_reads_only_words_into_which_frames_were_freed() {
 }
 
 #[test]
+fn a_run_that_failed_excludes_words_without_a_block_as_large_as_its_largest_part() {
+    with_system((FRAMES, 0), 1, (Some(128), 7), |system| {
+        let mut cpu = NativeCpus::new(1).claim(CpuId(0)).unwrap();
+        for _ in 0..FRAMES {
+            system.allocate(&mut cpu, Request::FRAME).unwrap();
+        }
+        // Of eight frames two are free in the first word of a tree, and four in the second one.
+        for start in (0..FRAMES).step_by(8) {
+            free_into_tree(system, &mut cpu, start, 2 + start / 64 % 2 * 2);
+        }
+        let refused = system.allocate(&mut cpu, Request::frames(5));
+        assert_eq!(refused, Err(AllocateError::Exhausted));
+        for header in system.shared.trees.headers {
+            let of = [1, 2].map(|order| header.candidates(Order::new(order).unwrap()));
+            assert_eq!(of, [0b11, 0b10]);
+        }
+        system.check(&mut cpu).unwrap();
+        assert_eq!(system.allocate(&mut cpu, block(2)), Ok(Index(64)));
+    });
+}
+
+#[test]
 fn a_header_remembers_the_last_order_that_failed() {
     let header = <Header<Native> as crate::arena::ZeroCells<Native>>::zero();
     let orders = [0, 1, 2, 3, 4].map(|order| Order::new(order).unwrap());
