@@ -165,7 +165,7 @@ impl<P: Platform, A: FrameAllocator<P> + ?Sized, const BYTES: usize> PageRuns<P,
     /// Allocates the frames of `bytes` bytes at a multiple of `align` bytes, a power of two. All of them lie below the
     /// address `below`, if there is one. Returns the address.
     ///
-    /// A power of two of frames without a limit costs what the system's own request costs. A run that is larger than
+    /// Without a limit, a run that is at least as long as its alignment costs what the system's own request costs. A run that is larger than
     /// the largest block of the system is searched by address: O(free and used runs of memory).
     ///
     /// # Errors
@@ -247,8 +247,13 @@ pub fn allocate<P: Platform, A: FrameAllocator<P> + ?Sized>(
     let (frames, aligned) = (bytes.div_ceil(FRAME_BYTES), align.div_ceil(FRAME_BYTES));
     let start = match u32::try_from(frames) {
         // A run starts at a multiple of the next power of two.
-        Ok(frames) if below.is_none() && u64::from(frames) >= aligned && is_block(frames) => {
-            system.allocate(cpu, request(frames))
+        Ok(frames) if below.is_none() && u64::from(frames) >= aligned => {
+            match system.allocate(cpu, request(frames)) {
+                Err(AllocateError::TooLarge { .. }) => {
+                    search(system, cpu, frames.into(), aligned, limit(below))
+                }
+                allocated => allocated,
+            }
         }
         Ok(frames) if frames <= system.max_order().frames() => {
             allocate_aligned(system, cpu, frames, aligned, below)

@@ -107,6 +107,20 @@ fn runs_are_aligned_limited_and_freed_in_parts() {
     }
 }
 
+#[test]
+fn a_run_of_a_power_of_two_may_be_larger_than_the_largest_block() {
+    for name in ["everybuddy+order=4", "lbs-31+order=4"] {
+        let ranges = [FrameRange::new(Pfn(0x100), 0x100)];
+        on(name, &Setup::new(&ranges, 1), |system| {
+            let cpus = NativeCpus::new(1);
+            let cpu = &mut claim(&cpus, 0);
+            let run = runs::allocate(system, cpu, 64 * FRAME, FRAME, None).unwrap();
+            runs::free(system, cpu, run, 64 * FRAME).unwrap();
+            crate::all_is_free(system, cpu, &ranges);
+        });
+    }
+}
+
 /// A frame without an address in bytes is not allocated, and not lost.
 #[test]
 fn frames_beyond_all_addresses_stay_free() {
