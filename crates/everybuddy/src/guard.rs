@@ -16,6 +16,7 @@ use crate::platform::{ClaimError, CpuId, CpuToken, Native, NativeCpu, NativeCpus
 /// and the token returns to its set.
 ///
 /// It serves wherever a token does. A CPU that uses other systems too must park there itself.
+#[must_use = "dropped immediately, the CPU parks, and its token returns"]
 pub struct CpuGuard<'s, A: FrameAllocator<Native<W>> + ?Sized, W: Waiting = Spin> {
     cpu: NativeCpu,
     cpus: &'s NativeCpus,

@@ -119,12 +119,13 @@ pub use systems::{
     metadata_layout, with_any_system, with_system,
 };
 
-/// The names that most programs need.
+/// The names that most programs need: of the systems, those to begin with.
+///
+/// The atomic `Ordering` has a variant of the name [`Release`]. A module that also imports all variants imports the one
+/// that it means by its name, which decides.
 pub mod prelude {
     pub use crate::platform::{CpuId, CpuToken, Native, NativeCpu, NativeCpus, Platform};
-    pub use crate::systems::{
-        Bs, Everybuddy, Is, Lbs31, Linux6, Lis1, Options, Spring, System, build, build_any, layout,
-    };
+    pub use crate::systems::{Bs, Everybuddy, Lbs31, Options, System, build, build_any, layout};
     pub use crate::{
         AllocateError, Block, Boot, BootError, BuildError, Class, Flags, FrameAllocator,
         FrameRange, FreeError, Hint, Index, Memory, Node, Nodes, Order, Pfn, Place, RegionError,

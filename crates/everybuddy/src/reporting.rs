@@ -147,6 +147,7 @@ impl<'m, P: Platform> Reporting<'m, P> {
 
     /// Reports no larger blocks than those of `largest`, or of [`order`](Self::order) if that is larger: a request
     /// waits as long as the monitor needs for one block. The default is the largest order of the system.
+    #[must_use]
     pub fn up_to(self, largest: Order) -> Self {
         let largest = largest.clamp(self.order(), self.largest);
         Self { largest, ..self }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use everybuddy::prelude::*;
-use everybuddy::systems::{Lbs, SpringBuddy};
+use everybuddy::systems::{Lbs, Spring, SpringBuddy};
 
 const FRAMES: u32 = 1 << 13;
 const THREADS: u16 = 4;
