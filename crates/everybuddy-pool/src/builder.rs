@@ -9,6 +9,7 @@
 use std::alloc::Layout;
 use std::marker::PhantomData;
 use std::thread;
+use std::time::Duration;
 
 use everybuddy::systems::{Options, layout};
 use everybuddy::{BuildError, Everybuddy, Order, Setup, System};
@@ -36,6 +37,7 @@ pub struct PoolBuilder<S: System + 'static = Everybuddy> {
     pub(crate) huge_pages: HugePages,
     /// `None` for a huge block.
     pub(crate) release_order: Option<Order>,
+    pub(crate) release_period: Option<Duration>,
     pub(crate) options: Options,
     system: PhantomData<fn() -> S>,
 }
@@ -48,6 +50,7 @@ impl PoolBuilder {
             tokens: u16::try_from(processors).map_or(MAX_TOKENS, |count| count.min(MAX_TOKENS)),
             huge_pages: HugePages::Default,
             release_order: None,
+            release_period: None,
             options: Options::NONE,
             system: PhantomData,
         }
@@ -80,6 +83,16 @@ impl<S: System + 'static> PoolBuilder<S> {
         }
     }
 
+    /// Calls [`release_free`](crate::Pool::release_free) after each `period`, at least a millisecond, on a thread of the
+    /// pool. It passes over errors, and ends with the pool. By default there is no such thread.
+    pub fn release_every(self, period: Duration) -> Self {
+        let release_period = Some(period.max(Duration::from_millis(1)));
+        Self {
+            release_period,
+            ..self
+        }
+    }
+
     /// Chooses options of the system. Without the option `order`, the largest run has 2^18 pages, or the
     /// largest power of two that fits the pool and that the system takes.
     pub fn options(self, options: Options) -> Self {
@@ -93,6 +106,7 @@ impl<S: System + 'static> PoolBuilder<S> {
             tokens,
             huge_pages,
             release_order,
+            release_period,
             options,
             ..
         } = self;
@@ -101,6 +115,7 @@ impl<S: System + 'static> PoolBuilder<S> {
             tokens,
             huge_pages,
             release_order,
+            release_period,
             options,
             system: PhantomData,
         }

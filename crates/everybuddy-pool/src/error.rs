@@ -31,6 +31,11 @@ pub enum PoolError {
         /// The error number of the operating system.
         errno: i32,
     },
+    /// The operating system starts no thread for [`release_every`](crate::PoolBuilder::release_every).
+    Thread {
+        /// Its error number.
+        errno: i32,
+    },
     /// Huge pages were requested, and the operating system has none or too few.
     NoHugePages {
         /// What is missing.
@@ -130,6 +135,11 @@ impl fmt::Display for PoolError {
             Self::Map { bytes, errno } => write!(
                 f,
                 "cannot map {bytes} bytes: {}; build a smaller pool",
+                io::Error::from_raw_os_error(*errno)
+            ),
+            Self::Thread { errno } => write!(
+                f,
+                "cannot start a thread: {}",
                 io::Error::from_raw_os_error(*errno)
             ),
             Self::NoHugePages { reason } => write!(f, "no huge pages: {reason}"),

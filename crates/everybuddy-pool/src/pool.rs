@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 
 use everybuddy::{Block, Everybuddy, FrameAllocator, Index, Order, Progress, Report, System};
 
@@ -88,10 +89,21 @@ impl<S: System + 'static> PoolBuilder<S> {
     /// # Errors
     /// [`NoSize`](PoolError::NoSize), [`BadTokens`](PoolError::BadTokens), [`Map`](PoolError::Map),
     /// [`NoHugePages`](PoolError::NoHugePages), and [`Build`](PoolError::Build) for options that the system does not
-    /// take.
+    /// take; [`Thread`](PoolError::Thread) with [`release_every`](Self::release_every).
     pub fn build(self) -> Result<Pool<S>, PoolError> {
         self.check()?;
         let shared = Arc::new(Shared::new(&self)?);
+        if let Some(period) = self.release_period {
+            let pool = WeakPool {
+                shared: Arc::downgrade(&shared),
+            };
+            let thread = thread::Builder::new().name("everybuddy-pool".into());
+            let started = thread.spawn(move || pool.release_each(period));
+            let started = started.map_err(|error| PoolError::Thread {
+                errno: error.raw_os_error().unwrap_or(0),
+            })?;
+            let _ = shared.timer.0.set(started.thread().clone());
+        }
         Ok(Pool { shared })
     }
 }
@@ -401,6 +413,18 @@ impl<S: System + 'static> Pool<S> {
 }
 
 impl<S: System + 'static> WeakPool<S> {
+    /// Returns free memory after each period, until the pool is dropped.
+    fn release_each(&self, period: Duration) {
+        loop {
+            thread::park_timeout(period);
+            let Ok(pool) = self.upgrade() else {
+                return;
+            };
+            // What the operating system does not take now, it may take later.
+            let _ = pool.release_free();
+        }
+    }
+
     /// Returns the pool.
     ///
     /// # Errors

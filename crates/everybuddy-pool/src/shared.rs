@@ -12,7 +12,8 @@
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread::Thread;
 
 use everybuddy::systems::build;
 use everybuddy::{
@@ -48,7 +49,21 @@ pub(crate) struct Shared<S: System + 'static> {
     /// Whether no block goes back: then no block has marks.
     pub(crate) keeps_memory: bool,
     pub(crate) released_bytes: AtomicU64,
+    /// The thread that returns memory, if there is one.
+    pub(crate) timer: Timer,
     _metadata: Mapping,
+}
+
+/// A thread that has to look, when the pool is dropped, whether it ends.
+#[derive(Default)]
+pub(crate) struct Timer(pub(crate) OnceLock<Thread>);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.get() {
+            thread.unpark();
+        }
+    }
 }
 
 /// Writes marks of all blocks: as long as no page of a block was allocated, the operating system has its memory.
@@ -123,6 +138,7 @@ impl<S: System + 'static> Shared<S> {
             reporting: reporting.up_to(huge),
             keeps_memory: keeps,
             released_bytes: AtomicU64::new(0),
+            timer: Timer::default(),
             _metadata: metadata,
         })
     }

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use everybuddy::systems::{Everybuddy, Lbs31, Options};
 use everybuddy::{Order, Progress, System};
@@ -30,6 +31,28 @@ pub(crate) fn resident<S: System + 'static>(pool: &Pool<S>) -> usize {
         }
     }
     kib << 10
+}
+
+#[test]
+fn a_timer_returns_memory_until_the_pool_is_dropped() {
+    let builder = Pool::builder(16 << 20).release_every(Duration::from_millis(2));
+    let pool = builder.build().unwrap();
+    let weak = pool.downgrade();
+    for round in 1..=2 {
+        pool.allocate_pages(1024).unwrap().fill(1);
+        let wanted = round * (4 << 20);
+        let start = Instant::now();
+        while pool.statistics().unwrap().released_bytes < wanted {
+            assert!(start.elapsed() < Duration::from_secs(60));
+            thread::yield_now();
+        }
+    }
+    // The thread may have the last handle for the duration of a call.
+    drop(pool);
+    let start = Instant::now();
+    while weak.upgrade().is_ok() {
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
 }
 
 fn free_blocks_go_back<S: System + 'static>() {
