@@ -1,6 +1,7 @@
-//! The page cache of a small store, with its buffers in a pool, and with a mapping per buffer.
+//! The page cache of a small store, with its buffers in a pool, with a mapping per buffer, and with a list of freed
+//! buffers for each length.
 //!
-//! Prints the time of both for the same reads, in alternating rounds, and the median of the ratios. Times depend on the
+//! Prints the time of each for the same reads, in alternating rounds, and the median of the ratios. Times depend on the
 //! machine; the content of every record is checked.
 //!
 //! ```sh
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use everybuddy_pool::Pool;
 
-use sources::{Pooled, Unpooled};
+use sources::{Lists, Pooled, Unpooled};
 use store::{Cache, PAGE, Reads, Source, Store};
 
 const RECORDS: usize = 20_000;
@@ -40,42 +41,46 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::temp_dir().join(format!("everybuddy-store-{}", std::process::id()));
     let store = Store::create(&path, RECORDS)?;
     let pool = Pooled(Pool::new(store.pages() / 2 * PAGE)?);
-    let mut ratios = Vec::new();
+    let lists = Lists::default();
+    let mut ratios = [Vec::new(), Vec::new()];
     let mut counts = Reads::default();
     for round in 0..=ROUNDS {
         let seed = 1000 * (round + 1);
+        let mut times = [0.0; 3];
         // Which one is first alternates.
-        let (pooled, mapped) = if round % 2 == 0 {
-            let pooled = time(&store, &pool, threads, seed)?;
-            (pooled, time(&store, &Unpooled, threads, seed)?)
-        } else {
-            let mapped = time(&store, &Unpooled, threads, seed)?;
-            (time(&store, &pool, threads, seed)?, mapped)
-        };
+        for turn in round..round + 3 {
+            let which = (turn % 3) as usize;
+            let (time, reads) = match which {
+                0 => time(&store, &pool, threads, seed)?,
+                1 => time(&store, &Unpooled, threads, seed)?,
+                _ => time(&store, &lists, threads, seed)?,
+            };
+            times[which] = time.as_secs_f64() * 1e3;
+            counts = reads;
+        }
+        let [pooled, mapped, listed] = times;
         // The first round reads the file and the pool's pages for the first time.
         if round > 0 {
-            ratios.push(mapped.0.as_secs_f64() / pooled.0.as_secs_f64());
+            ratios[0].push(mapped / pooled);
+            ratios[1].push(listed / pooled);
             println!(
-                "round {round:2}: pool {:7.1} ms, mmap and munmap {:7.1} ms",
-                pooled.0.as_secs_f64() * 1e3,
-                mapped.0.as_secs_f64() * 1e3
+                "round {round:2}: pool {pooled:7.1} ms, mmap {mapped:7.1} ms, lists {listed:7.1} ms"
             );
         }
-        counts = pooled.1;
     }
-    ratios.sort_by(f64::total_cmp);
-    let (least, median, most) = (
-        ratios[0],
-        ratios[ratios.len() / 2],
-        ratios[ratios.len() - 1],
-    );
     println!(
         "threads: {threads}; {} hits and {} misses in the last round",
         counts.hits, counts.misses
     );
-    println!(
-        "with mmap and munmap it takes {median:.2} times as long (median; {least:.2} to {most:.2})"
-    );
+    for (what, mut ratios) in ["with mmap and munmap", "lists behind locks:"]
+        .into_iter()
+        .zip(ratios)
+    {
+        ratios.sort_by(f64::total_cmp);
+        let at = |index: usize| ratios[index];
+        let (least, median, most) = (at(0), at(ratios.len() / 2), at(ratios.len() - 1));
+        println!("{what} it takes {median:.2} times as long (median; {least:.2} to {most:.2})");
+    }
     println!("{}", pool.0.statistics()?);
     let released = pool.0.release_free()?;
     println!("returned to the operating system: {released}");

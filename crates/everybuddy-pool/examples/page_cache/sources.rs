@@ -1,4 +1,5 @@
-//! Where the buffers of the cache come from: a pool, or `mmap` and `munmap`, which a program uses without one.
+//! Where the buffers of the cache come from: a pool; `mmap` and `munmap`, which a program uses without one; or lists of
+//! buffers that were freed.
 //!
 //! # Invariants
 //! A buffer owns its memory until it is dropped.
@@ -7,6 +8,7 @@
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::slice;
+use std::sync::{Mutex, PoisonError};
 
 use everybuddy_pool::{Pages, Pool};
 
@@ -78,5 +80,43 @@ impl Source for Unpooled {
 
     fn buffer(&self, pages: usize) -> Option<Mapped> {
         Mapped::new(pages * PAGE)
+    }
+}
+
+/// Lists of mappings that were freed, one for each length, behind locks. No memory goes back.
+#[derive(Default)]
+pub(crate) struct Lists([Mutex<Vec<Mapped>>; 17]);
+
+/// A mapping that returns to its list.
+pub(crate) struct Listed<'s>(Option<Mapped>, &'s Mutex<Vec<Mapped>>);
+
+impl Source for Lists {
+    type Buffer<'s> = Listed<'s>;
+
+    fn buffer(&self, pages: usize) -> Option<Listed<'_>> {
+        let list = self.0.get(pages)?;
+        let freed = list.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Some(Listed(freed.or_else(|| Mapped::new(pages * PAGE)), list))
+    }
+}
+
+impl Deref for Listed<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl DerefMut for Listed<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        self.0.as_deref_mut().unwrap_or_default()
+    }
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        let mut list = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        list.extend(self.0.take());
     }
 }

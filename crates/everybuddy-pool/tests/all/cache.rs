@@ -6,7 +6,7 @@ mod sources;
 mod store;
 
 use everybuddy_pool::Pool;
-use sources::{Pooled, Unpooled};
+use sources::{Lists, Pooled, Unpooled};
 use store::{Cache, PAGE, Store};
 
 #[test]
@@ -27,5 +27,8 @@ fn a_page_cache_reads_the_same_from_a_pool_as_from_mappings() {
     let pooled = one(&Cache::new(&store, &pool, limit));
     let mapped = Cache::new(&store, &Unpooled, limit);
     assert_eq!(store::run(&mapped, 1, 4000, 7).unwrap(), pooled);
+    let lists = Lists::default();
+    let listed = Cache::new(&store, &lists, limit);
+    assert_eq!(store::run(&listed, 1, 4000, 7).unwrap(), pooled);
     assert!(pooled.misses > 1000 && pooled.hits > 1000, "{pooled:?}");
 }
