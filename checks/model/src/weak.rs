@@ -293,9 +293,9 @@ impl Scope {
     }
 
     /// Tries the schedules of `model` on a fresh machine of `frames` frames and `cpus` CPUs each time: all with one
-    /// preemption, then with two, up to `preemptions` or until the budget is spent; those with any number for [`ALL`]. The
-    /// last line that it prints says what was tried. At the end of each schedule every CPU must be parked and every frame
-    /// must be free: see [`Machine::settle`].
+    /// preemption, then with two, up to `preemptions` or until the budget is spent; those with any number for [`ALL`].
+    /// The last line that it prints says what was tried. At the end of each schedule every CPU must be parked and every
+    /// frame must be free: see [`Machine::settle`].
     pub fn exhaust(
         self,
         frames: u64,

@@ -165,8 +165,8 @@ impl<P: Platform, A: FrameAllocator<P> + ?Sized, const BYTES: usize> PageRuns<P,
     /// Allocates the frames of `bytes` bytes at a multiple of `align` bytes, a power of two. All of them lie below the
     /// address `below`, if there is one. Returns the address.
     ///
-    /// Without a limit, a run that is at least as long as its alignment costs what the system's own request costs. A run that is larger than
-    /// the largest block of the system is searched by address: O(free and used runs of memory).
+    /// Without a limit, a run that is at least as long as its alignment costs what the system's own request costs. A
+    /// run that is larger than the largest block of the system is searched by address: O(free and used runs of memory).
     ///
     /// # Errors
     /// [`Allocate`](RunError::Allocate), [`Unaligned`](RunError::Unaligned), [`NotBuilt`](RunError::NotBuilt).

@@ -83,8 +83,8 @@ impl<S: System + 'static> PoolBuilder<S> {
         }
     }
 
-    /// Calls [`release_free`](crate::Pool::release_free) after each `period`, at least a millisecond, on a thread of the
-    /// pool. It passes over errors, and ends with the pool. By default there is no such thread.
+    /// Calls [`release_free`](crate::Pool::release_free) after each `period`, at least a millisecond, on a thread of
+    /// the pool. It passes over errors, and ends with the pool. By default there is no such thread.
     pub fn release_every(self, period: Duration) -> Self {
         let release_period = Some(period.max(Duration::from_millis(1)));
         Self {

@@ -7,7 +7,7 @@
 //! 1. An allocation consists of *pieces*: blocks of 2^k frames that start at multiples of their size. A block is one
 //!    piece; a run is as few pieces as possible, and so is what a free leaves of an allocation.
 //! 2. The byte of the first frame of a piece is 2 (k + 1), plus the number of the kind of its tree. The byte of a
-//!    reserved frame is [`RESERVED`], which no piece has. All other bytes are zero: those of frames that are free,
+//!    reserved frame is [`RESERVED_BYTE`], which no piece has. All other bytes are zero: those of frames that are free,
 //!    listed, a hole, or inside a piece.
 //! 3. Only the holder of a piece writes its byte. An allocation writes it after it took the frames from a list or a
 //!    tree, and a free removes it before it returns them.
@@ -27,7 +27,7 @@ use super::word::Kind;
 const DIVIDED: u8 = 0x80;
 
 /// The byte of a reserved frame.
-const RESERVED: u8 = 1;
+const RESERVED_BYTE: u8 = 1;
 
 /// The bytes of all frames.
 pub(crate) struct Heads<'m, P: Platform> {
@@ -159,7 +159,7 @@ impl<'m, P: Platform> Heads<'m, P> {
     pub(super) fn reserve(&self, first: u32, bits: u64, is_reserved: bool) {
         for bit in ones(bits) {
             if let Some(byte) = self.of(first + bit) {
-                byte.set(if is_reserved { RESERVED } else { 0 });
+                byte.set(if is_reserved { RESERVED_BYTE } else { 0 });
             }
         }
     }
@@ -168,7 +168,7 @@ impl<'m, P: Platform> Heads<'m, P> {
     pub(super) fn reserved(&self, first: u32, bits: u64) -> u64 {
         let is_reserved = |bit: &u32| {
             self.of(first + bit)
-                .is_some_and(|byte| byte.peek() == RESERVED)
+                .is_some_and(|byte| byte.peek() == RESERVED_BYTE)
         };
         ones(bits).filter(is_reserved).map(|bit| 1 << bit).sum()
     }

@@ -126,7 +126,8 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
     }
 
     /// Returns the bytes that suffice for every span of up to `frames` frames and every number of CPUs up to `cpus`.
-    /// `usize::MAX` if no memory has as many. Trees have a given size, or one that the memory and the CPUs decide. O(1).
+    /// `usize::MAX` if no memory has as many. Trees have a given size, or one that the memory and the CPUs decide.
+    /// O(1).
     pub(crate) const fn bytes_up_to(frames: u32, cpus: u16, given: Option<u32>) -> usize {
         // Less memory may take more, since its trees are smaller. So this is the most of all sizes of trees.
         let mut most = 0;

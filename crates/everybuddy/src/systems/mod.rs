@@ -158,7 +158,8 @@ pub trait System: Sized {
         Self::build_with(&Options::NONE, setup, memory)
     }
 
-    /// Builds the system like [`build`](Self::build), with options: those of [`SystemSpec`], by the same names. O(frames).
+    /// Builds the system like [`build`](Self::build), with options: those of [`SystemSpec`], by the same names.
+    /// O(frames).
     ///
     /// ```
     /// use core::mem::MaybeUninit;

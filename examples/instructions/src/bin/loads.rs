@@ -7,14 +7,16 @@
 //!
 //! | load | calls |
 //! |---|---|
-//! | `relief:LEVEL` | memory is filled to 99.9 % with blocks of 1 to 16 frames, all sizes equally often, and emptied at random to a level, in tenths of a percent. Then random blocks are freed, and others allocated; the first 2,000 pairs are not counted |
-//! | `steady:LEVEL` | memory is filled to the level; of the blocks, 984 in 1,000 are frames, and the others have 2 to 16 |
-//! | `aged:LEVEL` | the same mixture, from 90 % down to the level, then a million pairs |
+//! | `relief:LEVEL` | blocks of 1 to 16 frames, all equally often, filled memory, which was emptied to the level |
+//! | `steady:LEVEL` | memory is filled to the level; of 1,000 blocks, 984 are frames, and the others have 2 to 16 |
+//! | `aged:LEVEL` | the same mixture, emptied from 90 % to the level; a million pairs |
 //! | `burst:ORDER` | 8,192 blocks, or half of memory, are allocated, and freed at random |
 //! | `exit:ORDER` | the same, freed in order |
 //! | `handover:ORDER` | a CPU allocates 512 blocks, and another one frees them in order |
 //!
-//! `LOAD/CPUS` builds the system for several CPUs, of which one calls; `LOAD*CPUS` lets all call in turn, 64 times each.
+//! A level is the memory in use, in tenths of a percent; there, random blocks are freed, and others allocated. The
+//! first 2,000 pairs are not counted. `LOAD/CPUS` builds the system for several CPUs, of which one calls; `LOAD*CPUS`
+//! lets all call in turn, 64 times each.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
