@@ -10,8 +10,9 @@
 use core::fmt;
 
 use everybuddy::{
-    AllocateError, Block, Boot, BootError, FrameAllocator, FrameRange, FreeError, Index, Memory,
-    Order, Pfn, Place, Platform, RegionError, Release, Request, Setup, System, systems::Options,
+    AllocateError, Block, Boot, BootError, FrameAllocator, FrameRange, FrameState, FreeError,
+    Index, Memory, Order, Pfn, Place, Platform, RegionError, Release, Request, Setup, System,
+    systems::Options,
 };
 
 use crate::{FRAME_BYTES, FRAME_SHIFT};
@@ -166,7 +167,8 @@ impl<P: Platform, A: FrameAllocator<P> + ?Sized, const BYTES: usize> PageRuns<P,
     /// address `below`, if there is one. Returns the address.
     ///
     /// Without a limit, a run that is at least as long as its alignment costs what the system's own request costs. A
-    /// run that is larger than the largest block of the system is searched by address: O(free and used runs of memory).
+    /// run that is larger than the largest block of the system is searched by address: O(free and used blocks, holes
+    /// and reserved frames).
     ///
     /// # Errors
     /// [`Allocate`](RunError::Allocate), [`Unaligned`](RunError::Unaligned), [`NotBuilt`](RunError::NotBuilt).
@@ -345,21 +347,33 @@ fn search<P: Platform, A: FrameAllocator<P> + ?Sized>(
         if is_settled && system.quiesce(cpu).is_err() {
             return Err(AllocateError::Busy);
         }
-        for part in system.span().parts() {
+        let span = system.span();
+        for part in span.parts() {
             let end = part.end().unwrap_or(limit).min(limit);
             let mut at = part.start.0.checked_next_multiple_of(aligned);
             while let Some(start) = at
                 && start.checked_add(frames).is_some_and(|last| last <= end.0)
             {
-                let next = match system.try_allocate_at(cpu, FrameRange::new(Pfn(start), frames)) {
-                    Ok(index) => return Ok(index),
-                    Err(RegionError::NotFree(frame)) => frame.0 + 1,
-                    Err(RegionError::NoSuchCpu) => return Err(AllocateError::NoSuchCpu),
-                    // Another CPU works there.
-                    Err(_) => {
-                        failure = AllocateError::Busy;
-                        start.saturating_add(PASSED)
+                let range = FrameRange::new(Pfn(start), frames);
+                // A look costs less than an attempt.
+                let next = match span
+                    .index(range.start)
+                    .and_then(|at| system.frame_state(at))
+                {
+                    Some(FrameState::Allocated { head, order }) => {
+                        span.physical(head).0.saturating_add(order.frames().into())
                     }
+                    Some(FrameState::Hole | FrameState::Reserved) => start + 1,
+                    _ => match system.try_allocate_at(cpu, range) {
+                        Ok(index) => return Ok(index),
+                        Err(RegionError::NotFree(frame)) => frame.0 + 1,
+                        Err(RegionError::NoSuchCpu) => return Err(AllocateError::NoSuchCpu),
+                        // Another CPU works there.
+                        Err(_) => {
+                            failure = AllocateError::Busy;
+                            start.saturating_add(PASSED)
+                        }
+                    },
                 };
                 at = next.checked_next_multiple_of(aligned);
             }

@@ -267,12 +267,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
         Ok(())
     }
 
-    /// Returns the absent frames of a word, and the reserved ones among them. A hint while other CPUs work.
+    /// Returns the absent frames of a part, and the reserved ones among them. A hint while other CPUs work.
     pub(super) fn absent_in(&self, part: &Part<'_, P>) -> (u64, u64) {
         if part.header.absent.peek() & part.mask == 0 {
             return (0, 0);
         }
-        let absent = part.word.own.peek() & part.word.foreign.load(Ordering::Relaxed);
+        let absent = part.word.own.peek() & part.word.foreign.load(Ordering::Relaxed) & part.frames;
         let reserved = self.shared.heads.reserved(part.index * WORD, absent);
         (absent, reserved)
     }
