@@ -72,13 +72,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "threads: {threads}; {} hits and {} misses in the last round",
         counts.hits, counts.misses
     );
-    for (what, mut ratios) in ["with mmap and munmap", "lists behind locks:"]
-        .into_iter()
-        .zip(ratios)
-    {
+    let names = ["with mmap and munmap", "lists behind locks:"];
+    for (what, mut ratios) in names.into_iter().zip(ratios) {
         ratios.sort_by(f64::total_cmp);
-        let at = |index: usize| ratios[index];
-        let (least, median, most) = (at(0), at(ratios.len() / 2), at(ratios.len() - 1));
+        let [least, median, most] = [0, ratios.len() / 2, ratios.len() - 1].map(|at| ratios[at]);
         println!("{what} it takes {median:.2} times as long (median; {least:.2} to {most:.2})");
     }
     println!("{}", pool.0.statistics()?);

@@ -69,12 +69,6 @@ impl<'r> Setup<'r> {
     /// let mut memory = vec![core::mem::MaybeUninit::uninit(); Everybuddy::room(&setup)?];
     /// let system = Everybuddy::build(&setup, &mut memory[..])?;
     /// assert_eq!(system.free_frames(), 0x1000 - 0x123);
-    ///
-    /// // The code that ran only at the boot.
-    /// let cpus = NativeCpus::new(1);
-    /// let start = system.span().index(Pfn(0x200)).unwrap();
-    /// let mut cpu = cpus.enter(system, CpuId(0))?;
-    /// system.free(&mut cpu, Release::frames(start, 0x20))?;
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[must_use]
