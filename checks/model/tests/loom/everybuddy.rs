@@ -28,14 +28,9 @@ use everybuddy_model::{Loom, Machine, Plain, Scope, Shared, Worker, bound};
 
 use crate::lockless::{self, Cpu, wants};
 
-/// Runs a model.
-fn run(
-    frames: u64,
-    cpus: u16,
-    preemptions: usize,
-    model: impl Fn(&Machine<'_, Loom>) + Copy + Send + Sync + 'static,
-) {
-    Scope::new(Plain, "everybuddy+tree=256KiB", preemptions).exhaust(frames, cpus, model);
+/// What a model explores.
+fn scope(bounds: &[usize]) -> Scope {
+    Scope::new(Plain, "everybuddy+tree=256KiB", bound(bounds))
 }
 
 /// Frees a block as the last operation of a CPU.
@@ -57,14 +52,14 @@ fn hand_out(machine: &Machine<'_, Loom>, frames: u16) -> Vec<Block> {
 
 #[test]
 fn two_cpus_share_the_last_two_frames() {
-    run(2, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(2, 2, |machine| {
         lockless::two_cpus_share_the_last_two_frames(machine, |w| w.park());
     });
 }
 
 #[test]
 fn a_frame_comes_back_to_an_owner_that_collects() {
-    run(2, 2, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(2, 2, |machine| {
         let held = hand_out(machine, 2);
         machine.park_after(&[
             &|w| {
@@ -79,7 +74,7 @@ fn a_frame_comes_back_to_an_owner_that_collects() {
 
 #[test]
 fn two_cpus_free_neighbours_into_the_tree_of_a_third() {
-    run(3, 3, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(3, 3, |machine| {
         let held = hand_out(machine, 3);
         machine.park_after(&[
             &|w| {
@@ -95,7 +90,7 @@ fn two_cpus_free_neighbours_into_the_tree_of_a_third() {
 /// Both divide the block, and each may find it divided by the other one.
 #[test]
 fn two_cpus_free_parts_of_one_block() {
-    run(4, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(4, 2, |machine| {
         let [one, two, three] = machine.on(0, |w| {
             let block = w.allocate(2);
             let frame = |at: u32| Block::new(Index(block.start.0 + at), Order::ZERO);
@@ -117,7 +112,7 @@ fn two_cpus_free_parts_of_one_block() {
 
 #[test]
 fn two_cpus_claim_two_trees() {
-    run(65, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(65, 2, |machine| {
         let both = |w: &mut Cpu<'_>| w.churn(0);
         machine.park_after(&[&both, &both]);
     });
@@ -126,7 +121,7 @@ fn two_cpus_claim_two_trees() {
 /// An owner hits while another CPU takes its identity away.
 #[test]
 fn a_cpu_asks_for_the_tree_of_one_that_hits() {
-    run(2, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(2, 2, |machine| {
         machine.on(0, |w| w.churn(0));
         machine.park_after(&[
             &|w| {
@@ -152,7 +147,7 @@ fn a_cpu_asks_for_the_tree_of_one_that_hits_relaxed() {
 /// The list of CPU 0 has a block when CPU 1 needs one. Of the two blocks, neither CPU wants more than one.
 #[test]
 fn a_cpu_asks_for_a_block_of_a_list() {
-    run(4, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(4, 2, |machine| {
         let held = machine.on(0, |w| {
             let [first, second] = [(); 2].map(|()| w.allocate(1));
             w.free(first);
@@ -171,7 +166,7 @@ fn a_cpu_asks_for_a_block_of_a_list() {
 /// A block of CPU 0's tree enters the list of CPU 1, while CPU 0 wants all memory.
 #[test]
 fn a_block_of_another_cpus_tree_leaves_a_list() {
-    run(4, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(4, 2, |machine| {
         let [first, second] = machine.on(0, |w| [(); 2].map(|()| w.allocate(1)));
         machine.on(0, |w| w.hand(first, 1));
         machine.park_after(&[
@@ -189,7 +184,7 @@ fn a_block_of_another_cpus_tree_leaves_a_list() {
 
 #[test]
 fn a_free_meets_a_tree_whose_owner_changes() {
-    run(2, 3, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(2, 3, |machine| {
         let held = hand_out(machine, 2);
         machine.park_after(&[&|w| w.free(held[0]), &|w| w.free(held[1]), &|w| {
             w.try_churn(0)
@@ -200,7 +195,7 @@ fn a_free_meets_a_tree_whose_owner_changes() {
 /// The owner finds nothing, marks its tree as spent and releases it, while a frame of it comes back.
 #[test]
 fn a_spent_tree_gets_a_frame_back() {
-    run(1, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(1, 2, |machine| {
         let held = machine.on(0, |w| w.allocate(0));
         machine.on(0, |w| w.hand(held, 1));
         machine.park_after(&[&|w| w.drain(), &|w| {
@@ -212,7 +207,7 @@ fn a_spent_tree_gets_a_frame_back() {
 
 #[test]
 fn a_frame_that_moves_during_a_search_is_found() {
-    run(66, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(66, 2, |machine| {
         // All but a frame of each tree is reserved.
         machine.on(0, |w| {
             let (system, cpu) = w.raw();
@@ -255,7 +250,7 @@ fn a_frame_that_moves_during_a_search_is_found() {
 /// that stays comes from the tree of the other kind, which another CPU uses.
 #[test]
 fn a_request_takes_a_tree_of_the_other_kind() {
-    run(65, 2, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(65, 2, |machine| {
         let frame = |class| Request::FRAME.with_class(class);
         let held = machine.on(1, |w| {
             let held = w.allocate_untracked(frame(Class::Movable));
@@ -322,7 +317,7 @@ fn two_frames(w: &mut Cpu<'_>) {
 /// A CPU allocates and parks, and keeps a frame, while the owner of that frame's tree wants two frames.
 #[test]
 fn a_kept_frame_is_wanted_while_its_cpu_allocates() {
-    run(65, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(65, 2, |machine| {
         let [first, third] = with_kept_frame(machine, 0);
         machine.park_after(&[
             &|w| {
@@ -389,7 +384,7 @@ fn a_kept_frame_is_announced_during_a_hasty_request() {
 /// The owner collects a word where one frame is kept and another one comes back.
 #[test]
 fn a_kept_frame_is_collected_with_its_neighbour() {
-    run(65, 3, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(65, 3, |machine| {
         let [first, third] = with_kept_frame(machine, 2);
         machine.park_after(&[
             &|w| {
@@ -406,7 +401,7 @@ fn a_kept_frame_is_collected_with_its_neighbour() {
 /// A kept frame is reserved while its CPU allocates, and announces it.
 #[test]
 fn a_kept_frame_is_reserved_while_its_cpu_allocates() {
-    run(65, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(65, 2, |machine| {
         let [first, third] = with_kept_frame(machine, 0);
         machine.park_after(&[
             &|w| {
@@ -433,7 +428,7 @@ fn a_kept_frame_is_reserved_while_its_cpu_allocates() {
 /// Calls that the ledger does not follow, since it would access the content of all frames.
 #[test]
 fn a_block_of_two_trees_is_wanted_while_its_last_frame_comes_back() {
-    run(128, 2, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(128, 2, |machine| {
         let frame = machine.on(1, |w| {
             let frame = w.allocate_untracked(Request::FRAME);
             w.park();
@@ -456,7 +451,7 @@ fn a_block_of_two_trees_is_wanted_while_its_last_frame_comes_back() {
 
 #[test]
 fn a_range_is_reserved_while_its_frames_are_wanted() {
-    run(3, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(3, 2, |machine| {
         let want = |w: &mut Cpu<'_>| w.churn(0);
         lockless::a_range_is_reserved_while_its_frames_are_wanted(machine, 2, want, |w| w.park());
     });
@@ -464,7 +459,7 @@ fn a_range_is_reserved_while_its_frames_are_wanted() {
 
 #[test]
 fn a_nested_request_comes_between() {
-    run(65, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(65, 2, |machine| {
         let held = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         // CPU 0 owns both trees while it exchanges one for the other, so a nested request may find nothing.
         lockless::a_nested_request_comes_between(machine, Some(held), true, |w| w.park());
@@ -474,7 +469,7 @@ fn a_nested_request_comes_between() {
 /// A request for the only frame was refused, and this is remembered. CPU 0 then frees the frame.
 #[test]
 fn a_frame_comes_back_after_a_refusal() {
-    run(1, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(1, 2, |machine| {
         let held = machine.on(0, |w| {
             let held = w.allocate(0);
             w.park();
@@ -493,7 +488,7 @@ fn a_frame_comes_back_after_a_refusal() {
 /// The frame comes back while the request is refused: the CPU that frees it has acknowledged the request, or not.
 #[test]
 fn a_frame_comes_back_during_a_refusal() {
-    run(1, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(1, 2, |machine| {
         let held = machine.on(0, |w| w.allocate(0));
         machine.park_after(&[&|w| w.free(held), &|w| {
             w.try_churn(0);
@@ -505,7 +500,7 @@ fn a_frame_comes_back_during_a_refusal() {
 /// A pair was refused. Since then CPU 0 owns the tree of its frames again. Its requests hit, but its frees must not.
 #[test]
 fn a_pair_comes_back_to_an_own_tree_after_a_refusal() {
-    run(3, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(3, 2, |machine| {
         let pair = Request::order(Order::new(1).expect("an order"));
         let frames = machine.on(0, |w| {
             let frames = [(); 2].map(|()| w.allocate_untracked(Request::FRAME));
@@ -539,7 +534,7 @@ fn a_pair_comes_back_to_an_own_tree_after_a_refusal() {
 #[test]
 fn a_nested_free_comes_during_a_refusal() {
     thoroughly(|| {
-        run(1, 2, bound(&[2, 3]), |machine| {
+        scope(&[2, 3]).exhaust(1, 2, |machine| {
             let frame = machine.on(0, |w| {
                 let frame = w.allocate_untracked(Request::FRAME);
                 w.park();

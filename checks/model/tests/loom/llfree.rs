@@ -12,32 +12,26 @@
 //! More than three CPUs; more than a pair of children; retry bounds that run out.
 
 use everybuddy::{Block, FrameRange, Index, Pfn};
-use everybuddy_model::{Loom, Machine, Plain, Scope, bound};
+use everybuddy_model::{Plain, Scope, bound};
 
 use crate::lockless::{self, Cpu};
 
-fn run(
-    frames: u64,
-    cpus: u16,
-    preemptions: usize,
-    model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
-) {
-    Scope::new(Plain, "llfree+tree=4MiB", preemptions).exhaust(frames, cpus, model);
+fn scope(bounds: &[usize]) -> Scope {
+    Scope::new(Plain, "llfree+tree=4MiB", bound(bounds))
 }
 
 #[test]
 fn two_cpus_share_the_last_two_frames() {
-    run(2, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(2, 2, |machine| {
         lockless::two_cpus_share_the_last_two_frames(machine, |_| ());
     });
 }
 
 #[test]
 fn a_frame_that_comes_back_during_a_search_is_found() {
-    run(
+    scope(&[1, 2]).exhaust(
         2,
         3,
-        bound(&[1, 2]),
         lockless::a_frame_that_comes_back_during_a_search_is_found,
     );
 }
@@ -46,7 +40,7 @@ fn a_frame_that_comes_back_during_a_search_is_found() {
 /// that it has not reached.
 #[test]
 fn a_search_is_not_passed_by_a_frame() {
-    run(1026, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(1026, 2, |machine| {
         // CPU 1 holds frame 1 and all that lies between; frames 0 and 1024 are free in turn.
         let held = machine.on(1, |w| {
             let (system, cpu) = w.raw();
@@ -78,7 +72,7 @@ fn a_search_is_not_passed_by_a_frame() {
 
 #[test]
 fn a_run_of_two_words_is_undone_if_a_frame_is_taken() {
-    run(192, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(192, 2, |machine| {
         // CPU 1 starts in the middle, which is the second word.
         machine.at_once(&[&|w| w.try_churn(7), &|w| w.try_churn(0)]);
     });
@@ -86,7 +80,7 @@ fn a_run_of_two_words_is_undone_if_a_frame_is_taken() {
 
 #[test]
 fn two_cpus_free_parts_of_a_huge_frame() {
-    run(512, 2, bound(&[4, 5]), |machine| {
+    scope(&[4, 5]).exhaust(512, 2, |machine| {
         let parts = ((3, 1), (60, 140));
         lockless::two_cpus_free_parts_of_a_block(machine, 9, parts);
     });
@@ -94,21 +88,21 @@ fn two_cpus_free_parts_of_a_huge_frame() {
 
 #[test]
 fn a_part_of_a_huge_frame_is_taken_while_another_is_freed() {
-    run(512, 2, bound(&[4, 5]), |machine| {
+    scope(&[4, 5]).exhaust(512, 2, |machine| {
         lockless::a_part_of_a_block_is_taken_while_another_is_freed(machine, 9, 64);
     });
 }
 
 #[test]
 fn a_huge_frame_that_is_freed_whole_and_in_part_is_freed_once() {
-    run(512, 2, bound(&[4, 5]), |machine| {
+    scope(&[4, 5]).exhaust(512, 2, |machine| {
         lockless::a_block_that_is_freed_whole_and_in_part_is_freed_once(machine, 9);
     });
 }
 
 #[test]
 fn two_huge_frames_are_taken_while_a_frame_is() {
-    run(1024, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(1024, 2, |machine| {
         machine.at_once(&[&|w| w.try_churn_untracked(10), &|w| {
             w.try_churn_untracked(0);
             w.try_churn_untracked(10);
@@ -119,7 +113,7 @@ fn two_huge_frames_are_taken_while_a_frame_is() {
 /// A frame is handed over by way of a huge frame: what its holder did is seen by the next one.
 #[test]
 fn a_huge_frame_is_freed_for_single_frames() {
-    run(512, 2, bound(&[4, 5]), |machine| {
+    scope(&[4, 5]).exhaust(512, 2, |machine| {
         let huge = machine.on(0, |w| w.allocate(9));
         machine.at_once(&[&|w| w.free(huge), &|w| {
             w.try_churn(0);
@@ -131,7 +125,7 @@ fn a_huge_frame_is_freed_for_single_frames() {
 /// The same by way of two huge frames.
 #[test]
 fn two_huge_frames_are_freed_for_single_frames() {
-    run(1024, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(1024, 2, |machine| {
         let both = machine.on(0, |w| w.allocate(10));
         machine.at_once(&[&|w| w.free(both), &|w| {
             w.try_churn(0);
@@ -144,7 +138,7 @@ fn two_huge_frames_are_freed_for_single_frames() {
 /// freed, so its counter alone orders the two.
 #[test]
 fn a_huge_frame_is_freed_for_a_reservation() {
-    run(512, 2, bound(&[4, 5]), |machine| {
+    scope(&[4, 5]).exhaust(512, 2, |machine| {
         let huge = machine.on(0, |w| w.allocate(9));
         machine.at_once(&[&|w| w.free(huge), &|w| {
             if w.reserve(Index(0), 2) {
@@ -156,7 +150,7 @@ fn a_huge_frame_is_freed_for_a_reservation() {
 
 #[test]
 fn a_reservation_is_stolen_while_its_cpu_allocates() {
-    run(4, 2, bound(&[4, 5]), |machine| {
+    scope(&[4, 5]).exhaust(4, 2, |machine| {
         machine.on(0, |w| w.churn(0));
         machine.at_once(&[
             &|w| {
@@ -170,7 +164,7 @@ fn a_reservation_is_stolen_while_its_cpu_allocates() {
 
 #[test]
 fn a_tree_is_reserved_by_frees_while_another_cpu_wants_it() {
-    run(6, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(6, 2, |machine| {
         let held: Vec<Block> = machine.on(0, |w| {
             let held = (0..4).map(|_| w.allocate(0)).collect();
             w.park();
@@ -191,14 +185,14 @@ fn a_tree_is_reserved_by_frees_while_another_cpu_wants_it() {
 
 #[test]
 fn one_of_two_frees_of_a_frame_is_refused() {
-    run(64, 2, bound(&[4, 5]), |machine| {
+    scope(&[4, 5]).exhaust(64, 2, |machine| {
         lockless::one_of_two_frees_of_a_frame_is_refused(machine, None, |_| ());
     });
 }
 
 #[test]
 fn a_range_is_reserved_while_its_frames_are_wanted() {
-    run(3, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(3, 2, |machine| {
         let want = |w: &mut Cpu<'_>| w.try_churn(0);
         lockless::a_range_is_reserved_while_its_frames_are_wanted(machine, 2, want, |_| ());
     });
@@ -206,7 +200,7 @@ fn a_range_is_reserved_while_its_frames_are_wanted() {
 
 #[test]
 fn a_nested_request_comes_between() {
-    run(4, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(4, 2, |machine| {
         lockless::a_nested_request_comes_between(machine, None, false, |_| ());
     });
 }

@@ -14,7 +14,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use everybuddy::{Block, FrameRange, Index, Order, Pfn, Release, Request};
-use everybuddy_model::{Loom, Machine, Plain, Scope, bound};
+use everybuddy_model::{Plain, Scope, bound};
 
 use crate::lockless::{self, Cpu};
 
@@ -25,37 +25,27 @@ const WORD: u8 = 5;
 /// The order of all frames.
 const ALL: u8 = 6;
 
-fn run(
-    frames: u64,
-    cpus: u16,
-    preemptions: usize,
-    model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
-) {
-    Scope::new(Plain, "nbbs+order=6", preemptions).exhaust(frames, cpus, model);
+fn scope(bounds: &[usize]) -> Scope {
+    Scope::new(Plain, "nbbs+order=6", bound(bounds))
 }
 
 /// The same with one more level, whose word becomes empty only if the span fills the words below.
-fn run_tall(
-    cpus: u16,
-    preemptions: usize,
-    model: impl Fn(&Machine<'_, Loom>) + Send + Sync + 'static,
-) {
-    Scope::new(Plain, "nbbs", preemptions).exhaust(512, cpus, model);
+fn tall(bounds: &[usize]) -> Scope {
+    Scope::new(Plain, "nbbs", bound(bounds))
 }
 
 #[test]
 fn two_cpus_share_the_last_two_frames() {
-    run(2, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(2, 2, |machine| {
         lockless::two_cpus_share_the_last_two_frames(machine, |_| ());
     });
 }
 
 #[test]
 fn a_frame_that_comes_back_during_a_search_is_found() {
-    run(
+    scope(&[1, 2]).exhaust(
         2,
         3,
-        bound(&[1, 2]),
         lockless::a_frame_that_comes_back_during_a_search_is_found,
     );
 }
@@ -64,7 +54,7 @@ fn a_frame_that_comes_back_during_a_search_is_found() {
 /// not reached.
 #[test]
 fn a_search_is_not_passed_by_a_frame() {
-    run(33, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(33, 2, |machine| {
         // CPU 1 holds all frames except the last one.
         let held = machine.on(1, |w| {
             let held: Vec<_> = (0..33).map(|_| w.allocate(0)).collect();
@@ -89,7 +79,7 @@ fn a_search_is_not_passed_by_a_frame() {
 
 #[test]
 fn a_part_and_all_of_memory_are_wanted() {
-    run_tall(2, bound(&[3, 4]), |machine| {
+    tall(&[3, 4]).exhaust(512, 2, |machine| {
         machine.at_once(&[&|w| w.try_churn(0), &|w| w.try_churn(ALL)]);
     });
 }
@@ -97,7 +87,7 @@ fn a_part_and_all_of_memory_are_wanted() {
 /// The word of the first CPU becomes empty while the second one takes its first frame, and all of memory is wanted.
 #[test]
 fn a_word_becomes_empty_while_it_is_wanted() {
-    run(FRAMES, 3, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(FRAMES, 3, |machine| {
         let frame = machine.on(0, |w| w.allocate(0));
         machine.at_once(&[
             &|w| w.free(frame),
@@ -118,7 +108,7 @@ fn a_word_becomes_empty_while_it_is_wanted() {
 /// which a coalescing bit without a version is not enough.
 #[test]
 fn a_late_free_does_not_clear_the_mark_of_a_later_block() {
-    run(FRAMES, 3, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(FRAMES, 3, |machine| {
         let frame = machine.on(0, |w| w.allocate(0));
         machine.on(0, |w| w.hand(frame, 2));
         // CPUs 0 and 1 begin in the same word.
@@ -137,7 +127,7 @@ fn a_late_free_does_not_clear_the_mark_of_a_later_block() {
 /// The same on two levels: the marks are compared with the words while a frame is held.
 #[test]
 fn a_late_free_does_not_clear_the_marks_of_higher_levels() {
-    run_tall(2, bound(&[3, 4]), |machine| {
+    tall(&[3, 4]).exhaust(512, 2, |machine| {
         let frame = machine.on(0, |w| w.allocate(0));
         let held = AtomicU32::new(0);
         machine.at_once(&[&|w| w.free(frame), &|w| {
@@ -153,7 +143,7 @@ fn a_late_free_does_not_clear_the_marks_of_higher_levels() {
 
 #[test]
 fn all_of_memory_is_wanted_while_words_are_emptied() {
-    run(FRAMES, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(FRAMES, 2, |machine| {
         machine.at_once(&[&|w| w.try_churn(0), &|w| {
             w.try_churn(0);
             w.try_churn(ALL);
@@ -163,7 +153,7 @@ fn all_of_memory_is_wanted_while_words_are_emptied() {
 
 #[test]
 fn two_buddies_are_freed() {
-    run_tall(2, bound(&[3, 4]), |machine| {
+    tall(&[3, 4]).exhaust(512, 2, |machine| {
         let (a, b) = machine.on(0, |w| (w.allocate(WORD), w.allocate(WORD)));
         machine.on(0, |w| w.hand(b, 1));
         machine.at_once(&[&|w| w.free(a), &|w| {
@@ -175,7 +165,7 @@ fn two_buddies_are_freed() {
 
 #[test]
 fn a_block_is_freed_for_its_parts() {
-    run_tall(2, bound(&[3, 4]), |machine| {
+    tall(&[3, 4]).exhaust(512, 2, |machine| {
         let all = machine.on(0, |w| w.allocate(ALL));
         machine.at_once(&[&|w| w.free(all), &|w| {
             w.try_churn(0);
@@ -186,7 +176,7 @@ fn a_block_is_freed_for_its_parts() {
 
 #[test]
 fn two_cpus_free_parts_of_a_block() {
-    run(FRAMES, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(FRAMES, 2, |machine| {
         let parts = ((3, 1), (20, 40));
         lockless::two_cpus_free_parts_of_a_block(machine, ALL, parts);
     });
@@ -194,42 +184,42 @@ fn two_cpus_free_parts_of_a_block() {
 
 #[test]
 fn two_cpus_free_the_halves_of_a_block() {
-    run(FRAMES, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(FRAMES, 2, |machine| {
         lockless::two_cpus_free_parts_of_a_block(machine, ALL, ((0, 32), (32, 32)));
     });
 }
 
 #[test]
 fn a_half_is_freed_by_its_order_while_the_block_is_divided() {
-    run(FRAMES, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(FRAMES, 2, |machine| {
         lockless::a_half_is_freed_by_its_order_while_the_other_is_freed(machine, ALL);
     });
 }
 
 #[test]
 fn a_part_of_a_block_is_taken_while_another_is_freed() {
-    run(FRAMES, 2, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(FRAMES, 2, |machine| {
         lockless::a_part_of_a_block_is_taken_while_another_is_freed(machine, ALL, 2);
     });
 }
 
 #[test]
 fn a_block_that_is_freed_whole_and_in_part_is_freed_once() {
-    run(FRAMES, 2, bound(&[3, 4]), |machine| {
+    scope(&[3, 4]).exhaust(FRAMES, 2, |machine| {
         lockless::a_block_that_is_freed_whole_and_in_part_is_freed_once(machine, ALL);
     });
 }
 
 #[test]
 fn one_of_two_frees_of_a_frame_is_refused() {
-    run(32, 2, bound(&[4, 5]), |machine| {
+    scope(&[4, 5]).exhaust(32, 2, |machine| {
         lockless::one_of_two_frees_of_a_frame_is_refused(machine, None, |_| ());
     });
 }
 
 #[test]
 fn a_range_is_reserved_while_its_frames_are_wanted() {
-    run(33, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(33, 2, |machine| {
         let want = |w: &mut Cpu<'_>| w.try_churn(0);
         lockless::a_range_is_reserved_while_its_frames_are_wanted(machine, 33, want, |_| ());
     });
@@ -237,7 +227,7 @@ fn a_range_is_reserved_while_its_frames_are_wanted() {
 
 #[test]
 fn a_nested_request_comes_between() {
-    run(4, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(4, 2, |machine| {
         lockless::a_nested_request_comes_between(machine, None, false, |_| ());
     });
 }
@@ -245,7 +235,7 @@ fn a_nested_request_comes_between() {
 /// Code that interrupted CPU 0 frees the only frame, and another CPU wants it.
 #[test]
 fn a_nested_free_is_found_by_a_search() {
-    run(1, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(1, 2, |machine| {
         let frame = machine.on(0, |w| w.allocate_untracked(Request::FRAME));
         let is_back = AtomicBool::new(false);
         machine.at_once(&[&|w| lockless::frees_nested(w, frame, &is_back), &|w| {
@@ -258,7 +248,7 @@ fn a_nested_free_is_found_by_a_search() {
 /// the same word, which does not look at the block.
 #[test]
 fn a_block_is_freed_for_two_frames_of_a_word() {
-    run(FRAMES, 3, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(FRAMES, 3, |machine| {
         let order = Order::new(ALL).expect("an order");
         machine.on(0, |w| w.allocate_untracked(Request::order(order)));
         let takes = |frame: u32| {

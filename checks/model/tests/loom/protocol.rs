@@ -21,6 +21,14 @@ fn keep(w: &mut Worker<'_, Loom>, frames: usize) {
     blocks.into_iter().for_each(|block| w.free(block));
 }
 
+/// Leaves frames in the list of a CPU that parks.
+fn keep_parked(machine: &Machine<'_, Loom>, cpu: u16, frames: usize) {
+    machine.on(cpu, |w| {
+        keep(w, frames);
+        w.park();
+    });
+}
+
 /// Leaves one frame in the list of each of two CPUs, which then run.
 fn each_keeps_one(machine: &Machine<'_, Loom>) {
     let first = machine.on(0, |w| {
@@ -39,13 +47,15 @@ fn churn(w: &mut Worker<'_, Loom>) {
     w.churn(0);
 }
 
+fn churn_twice(w: &mut Worker<'_, Loom>) {
+    w.churn(0);
+    w.churn(0);
+}
+
 fn a_running_cpu_that_keeps_all_gives_up_one(scope: Scope) {
     scope.exhaust(2, 2, |machine| {
         machine.on(1, |w| keep(w, 2));
-        machine.park_after(&[&churn, &|w| {
-            w.churn(0);
-            w.churn(0);
-        }]);
+        machine.park_after(&[&churn, &churn_twice]);
     });
 }
 
@@ -75,20 +85,14 @@ fn a_cpu_that_holds_the_only_frame_makes_others_fail(scope: Scope) {
 
 fn an_owner_may_resume_while_its_list_is_fetched(scope: Scope) {
     scope.exhaust(2, 2, |machine| {
-        machine.on(1, |w| {
-            keep(w, 2);
-            w.park();
-        });
+        keep_parked(machine, 1, 2);
         machine.park_after(&[&churn, &churn]);
     });
 }
 
 fn an_owner_may_drain_while_its_list_is_fetched(scope: Scope) {
     scope.exhaust(2, 2, |machine| {
-        machine.on(1, |w| {
-            keep(w, 2);
-            w.park();
-        });
+        keep_parked(machine, 1, 2);
         machine.park_after(&[&|w| w.churn(1), &|w| w.drain()]);
     });
 }
@@ -112,10 +116,7 @@ fn an_owner_may_park_and_come_back_while_somebody_waits_for_it(scope: Scope) {
 
 fn two_askers_share_what_a_parked_cpu_keeps(scope: Scope) {
     scope.exhaust(2, 3, |machine| {
-        machine.on(2, |w| {
-            keep(w, 2);
-            w.park();
-        });
+        keep_parked(machine, 2, 2);
         machine.park_after(&[&churn, &churn]);
     });
 }
@@ -136,10 +137,7 @@ fn an_asker_comes_while_an_owner_refills_and_drains(scope: Scope) {
                 let blocks = [w.allocate(0), w.allocate(0)];
                 blocks.into_iter().for_each(|block| w.free(block));
             },
-            &|w| {
-                w.churn(0);
-                w.churn(0);
-            },
+            &churn_twice,
         ]);
     });
 }
@@ -154,10 +152,7 @@ fn one_asker_and_a_quiescing_cpu(scope: Scope) {
 /// A parked CPU asks all others to drain, without a request that ends its parking first.
 fn a_parked_cpu_quiesces_while_its_list_is_fetched(scope: Scope) {
     scope.exhaust(2, 2, |machine| {
-        machine.on(1, |w| {
-            keep(w, 2);
-            w.park();
-        });
+        keep_parked(machine, 1, 2);
         machine.park_after(&[&churn, &|w| w.quiesce()]);
     });
 }
@@ -189,10 +184,7 @@ fn an_asker_comes_between_two_runs(scope: Scope) {
 /// A CPU drains the list of one that went offline, while that one comes back.
 fn an_owner_may_resume_while_its_parked_list_is_drained(scope: Scope) {
     scope.exhaust(2, 2, |machine| {
-        machine.on(1, |w| {
-            keep(w, 2);
-            w.park();
-        });
+        keep_parked(machine, 1, 2);
         machine.park_after(&[
             &|w| {
                 w.drain_parked(1);
@@ -207,10 +199,7 @@ fn an_owner_may_resume_while_its_parked_list_is_drained(scope: Scope) {
 /// request, the other CPU would wait for ever. The parked CPU opens its list just when the request comes.
 fn an_owner_that_never_parks_answers(scope: Scope) {
     scope.exhaust(2, 2, |machine| {
-        machine.on(1, |w| {
-            keep(w, 2);
-            w.park();
-        });
+        keep_parked(machine, 1, 2);
         let served = <Loom as Platform>::AtomicU32::new(0);
         machine.park_after(&[
             &|w| {
@@ -234,10 +223,7 @@ fn a_frame_in_the_depot_is_found(scope: Scope) {
         machine.on(1, |w| keep(w, 3));
         machine.park_after(&[
             // Five requests for three frames would fail; each of these holds one, of which there is always one more.
-            &|w| {
-                w.churn(0);
-                w.churn(0);
-            },
+            &churn_twice,
             &churn,
         ]);
     });

@@ -11,9 +11,9 @@
 
 use everybuddy::platform::{AtomicWord, Ordering};
 use everybuddy::{Block, Class, Index, Order, Platform, Release, Request};
-use everybuddy_model::{Loom, bound};
+use everybuddy_model::Loom;
 
-use super::run;
+use super::scope;
 use crate::lockless::Cpu;
 
 /// A CPU that never parks acknowledges a request: it goes on with hits until the request is served. If it missed the
@@ -21,7 +21,7 @@ use crate::lockless::Cpu;
 /// request finds nothing: a search before it would multiply the schedules.
 #[test]
 fn an_owner_that_never_parks_answers() {
-    run(2, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(2, 2, |machine| {
         machine.on(1, |w| {
             w.churn(0);
             w.park();
@@ -46,7 +46,7 @@ fn an_owner_that_never_parks_answers() {
 /// CPU 1 owns the tree and calls no more, but does not park. CPU 0 takes its token and parks it.
 #[test]
 fn a_cpu_that_calls_no_more_is_excluded() {
-    run(2, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(2, 2, |machine| {
         machine.lending(2, || {
             machine.at_once(&[
                 &|w| {
@@ -67,7 +67,7 @@ fn a_cpu_that_calls_no_more_is_excluded() {
 /// Both CPUs want the token of a third, and each other's tree.
 #[test]
 fn two_cpus_exclude_a_third() {
-    run(2, 3, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(2, 3, |machine| {
         machine.lending(3, || {
             machine.on(2, |w| {
                 w.churn(0);
@@ -88,7 +88,7 @@ fn two_cpus_exclude_a_third() {
 #[test]
 fn a_tree_that_a_bulk_emptied_is_claimed() {
     // CPU 0 owns its share, five of ten trees. If it owned fewer, it would keep them.
-    run(640, 2, bound(&[1, 2]), |machine| {
+    scope(&[1, 2]).exhaust(640, 2, |machine| {
         let word = Order::new(6).expect("an order");
         let held = machine.on(0, |w| {
             let held = [(); 5].map(|()| w.allocate_untracked(Request::order(word)));

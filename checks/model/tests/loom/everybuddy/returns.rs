@@ -9,16 +9,15 @@
 //! As in the other models of `everybuddy`.
 
 use everybuddy::{FrameRange, Pfn};
-use everybuddy_model::bound;
 
-use super::{free_and_park, hand_out, run};
+use super::{free_and_park, hand_out, scope};
 use crate::lockless::Cpu;
 
 /// A frame comes back into a word that the owner collects, since another frame of it came back before. If the owner was
 /// not told of the second frame, it would not find it.
 #[test]
 fn a_frame_comes_back_into_a_word_that_is_collected() {
-    run(3, 3, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(3, 3, |machine| {
         let held = hand_out(machine, 3);
         machine.on(1, |w| free_and_park(w, held[1]));
         machine.at_once(&[
@@ -38,7 +37,7 @@ fn a_frame_comes_back_into_a_word_that_is_collected() {
 #[test]
 fn frames_of_a_word_come_back_one_after_the_other() {
     for third in [false, true] {
-        run(4, 3, bound(&[1, 2]), move |machine| {
+        scope(&[1, 2]).exhaust(4, 3, move |machine| {
             let held = machine.on(0, |w| {
                 let held = [(); 4].map(|()| w.allocate(0));
                 for (block, to) in held.iter().zip([0, 1, 1, 2]) {
@@ -75,7 +74,7 @@ fn frames_of_a_word_come_back_one_after_the_other() {
 /// that it had told the owner of this one, too.
 #[test]
 fn a_frame_comes_back_after_a_collection_of_its_word() {
-    run(64, 2, bound(&[2, 3]), |machine| {
+    scope(&[2, 3]).exhaust(64, 2, |machine| {
         let range = |w: &mut Cpu<'_>| FrameRange::new(Pfn(w.raw().0.span().base().0 + 4), 60);
         machine.on(0, |w| {
             let range = range(w);
