@@ -13,37 +13,15 @@ use crate::clerk::Clerk;
 
 /// Runs a workload on four CPUs with little memory.
 fn small(system: &str, workload: &str, think: u32) -> Cell {
-    phased(system, workload, think, Phases::Together)
+    on(4, system, workload, think)
 }
 
-fn phased(system: &str, workload: &str, think: u32, phases: Phases) -> Cell {
-    on(4, system, workload, think, phases)
+fn on(cpus: u16, system: &str, workload: &str, think: u32) -> Cell {
+    changed((cpus, system, workload, think), |_| {})
 }
 
-fn on(cpus: u16, system: &str, workload: &str, think: u32, phases: Phases) -> Cell {
-    served(cpus, system, workload, think, (phases, Services::Callers))
-}
-
-fn served(
-    cpus: u16,
-    system: &str,
-    workload: &str,
-    think: u32,
-    (phases, services): (Phases, Services),
-) -> Cell {
-    let how = (phases, services, Frees::Own);
-    simulated((cpus, system, workload, think), how, false)
-}
-
-fn simulated(
-    what: (u16, &str, &str, u32),
-    (phases, services, frees): (Phases, Services, Frees),
-    is_recorded: bool,
-) -> Cell {
-    changed(what, |plan| {
-        (plan.phases, plan.services, plan.frees) = (phases, services, frees);
-        plan.is_recorded = is_recorded;
-    })
+fn served(what: (u16, &str, &str, u32), how: (Phases, Services)) -> Cell {
+    changed(what, |plan| (plan.phases, plan.services) = how)
 }
 
 /// Runs a workload on a machine of 16 CPUs with little memory.
@@ -144,7 +122,8 @@ fn a_zone_for_each_socket_serves_the_cpus_of_its_socket() {
 fn cpus_that_are_apart_are_measured_while_all_of_them_make_calls() {
     for system in ["is", "bs", "spring"] {
         let together = small(system, "burst:in-order", 100);
-        let apart = phased(system, "burst:in-order", 100, Phases::Apart);
+        let apart = (Phases::Apart, Services::Callers);
+        let apart = served((4, system, "burst:in-order", 100), apart);
         assert_eq!(apart.refused, 0, "{system}");
         assert_eq!(apart.idle, 0, "{system}");
         assert!(apart.calls() > together.calls() / 8, "{system}");
@@ -166,8 +145,8 @@ fn cpus_that_are_apart_are_measured_while_all_of_them_make_calls() {
 fn more_virtual_cpus_than_the_machine_has_take_turns() {
     // The machine has 16 CPUs.
     for system in ["bs", "is"] {
-        let all = on(16, system, "burst:in-order", 100, Phases::Together);
-        let twice = on(32, system, "burst:in-order", 100, Phases::Together);
+        let all = on(16, system, "burst:in-order", 100);
+        let twice = on(32, system, "burst:in-order", 100);
         assert_eq!(all.preemptions, 0, "{system}");
         assert!(twice.preemptions > 100, "{system}: {}", twice.preemptions);
         assert!(
@@ -183,7 +162,7 @@ fn more_virtual_cpus_than_the_machine_has_take_turns() {
 fn services_work_on_cpus_of_their_own() {
     let run = |system: &str, services| {
         let how = (Phases::Together, services);
-        let cell = served(4, system, "burst:random", 1000, how);
+        let cell = served((4, system, "burst:random", 1000), how);
         assert_eq!(cell.outside, 0, "{system}");
         cell
     };
@@ -231,8 +210,10 @@ fn work_of(cell: &Cell) -> u64 {
 fn cpus_that_wait_do_work_that_callers_then_do_not_find() {
     // One CPU frees what all have allocated: the others wait meanwhile.
     let run = |services| {
-        let how = (Phases::Together, services, Frees::One);
-        simulated((4, "serewa", "burst:random", 1000), how, true)
+        changed((4, "serewa", "burst:random", 1000), |plan| {
+            (plan.services, plan.frees) = (services, Frees::One);
+            plan.is_recorded = true;
+        })
     };
     let [alone, idle] = [Services::Callers, Services::Idle].map(run);
     assert_eq!((alone.calls(), alone.refused), (idle.calls(), idle.refused));
@@ -252,13 +233,13 @@ fn services_of_every_system_run_on_cpus_that_wait() {
     let spring = "spring+batch=16+high=64";
     for system in [spring, "spring-core", "serewa", "serewa+manager=thread"] {
         for workload in ["burst:random", "handover"] {
-            let cell = served(4, system, workload, 1000, how);
+            let cell = served((4, system, workload, 1000), how);
             let name = format!("{system} on {workload}");
             assert!(cell.background.1 > 0, "{name}");
             assert_eq!((cell.refused, cell.outside), (0, 0), "{name}");
         }
         let how = (Phases::Apart, Services::Idle);
-        let cell = served(4, system, "burst:random", 1000, how);
+        let cell = served((4, system, "burst:random", 1000), how);
         assert!(cell.background.1 > 0, "{system}");
     }
 }
@@ -271,7 +252,7 @@ fn without_idle_time_or_services_nothing_differs() {
         (4, "bs", Phases::Together),
         (4, "lis-31", Phases::Apart),
     ] {
-        let run = |services| served(cpus, system, "burst:random", 1000, (phases, services));
+        let run = |services| served((cpus, system, "burst:random", 1000), (phases, services));
         let [callers, idle] = [Services::Callers, Services::Idle].map(run);
         assert!(callers == idle, "{system} on {cpus} CPUs, {phases:?}");
     }
@@ -307,7 +288,7 @@ fn hand_overs(cell: &Cell, what: &str) -> u64 {
 fn a_hit_writes_no_line_of_another_cpu_but_frame_records() {
     let has_list = |row: &&Row| row.takes("high");
     for row in ROWS.iter().filter(has_list) {
-        let hits = on(8, row.name, "hot:order0", 1000, Phases::Together);
+        let hits = on(8, row.name, "hot:order0", 1000);
         for part in handed_over(&hits) {
             assert_eq!(part, "frame record", "{}", row.name);
         }
@@ -319,27 +300,21 @@ fn a_hit_writes_no_line_of_another_cpu_but_frame_records() {
         assert!(count <= most, "{}: {count} of {most}", row.name);
     }
     // A system without a list shares more.
-    let bs = on(8, "bs", "hot:order0", 1000, Phases::Together);
+    let bs = on(8, "bs", "hot:order0", 1000);
     assert!(handed_over(&bs).contains(&"zone lock"));
 }
 
 #[test]
 fn cpus_with_spaces_of_their_own_write_no_line_of_another_cpu() {
     for system in ["is", "lis-1", "lis-31", "pcp-buddy"] {
-        let own = on(8, system, "burst:in-order", 1000, Phases::Together);
+        let own = on(8, system, "burst:in-order", 1000);
         assert_eq!(handed_over(&own), [""; 0], "{system}");
     }
     // A domain is not a fixed range of frames: the frames of a burst are neighbours, but frames of other domains follow
     // at their end. With the longest lists, CPUs share nothing else. So of each burst, only the frames of one line are
     // in a line of other CPUs, which has eight records. Both directions of a burst hand it over at most once for each
     // such frame. (Measured: 59 hand-overs of the 128 that are allowed, in 8192 calls.)
-    let own = on(
-        8,
-        "spring-fixlazy-744",
-        "burst:in-order",
-        1000,
-        Phases::Together,
-    );
+    let own = on(8, "spring-fixlazy-744", "burst:in-order", 1000);
     assert_eq!(handed_over(&own), ["frame record"]);
     let directions = 8 * 2;
     let count = hand_overs(&own, "frame record");
@@ -368,7 +343,7 @@ fn cells_are_the_same_in_any_order_and_number_of_threads() {
 fn a_fixed_run_has_these_cycles_on_every_host() {
     let systems = ["is", "spring", "everybuddy"];
     let seen = systems.map(|system| {
-        let cell = on(8, system, "burst:in-order", 1000, Phases::Together);
+        let cell = on(8, system, "burst:in-order", 1000);
         (system, cell.calls(), cell.cycles)
     });
     let expected = [
@@ -490,7 +465,7 @@ fn only_the_first_waiter_of_a_queued_lock_polls_its_line() {
     // again after each store.
     let waits = |lock: &str, cpus| {
         let system = format!("bs+lock={lock}");
-        let cell = changed((cpus, &system, "burst:in-order", 100), |_| {});
+        let cell = on(cpus, &system, "burst:in-order", 100);
         assert_eq!((cell.outside, cell.refused), (0, 0));
         let part = cell.parts.iter().find(|part| part.what == "zone lock");
         part.unwrap().traffic.waits as f64 / cell.locks as f64
