@@ -4,8 +4,7 @@
 //! well: `ci/fuzz.sh` runs this first, and stops when it passes.
 //!
 //! # Invariants
-//! It fails for some input, which takes a few thousand guided tries to find and is not
-//! found blindly.
+//! It fails for some input, which takes a few thousand guided tries to find and is not found blindly.
 #![no_main]
 
 use everybuddy_record::{ImportOptions, Source, import_stream};

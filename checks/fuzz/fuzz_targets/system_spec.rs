@@ -1,7 +1,6 @@
 //! Fuzzes the names of systems.
 //!
-//! No name makes the parser panic, and that each name that it accepts means the same
-//! when it is written and read again.
+//! No name makes the parser panic, and that each name that it accepts means the same when it is written and read again.
 //!
 //! # Invariants
 //! A refusal has words.

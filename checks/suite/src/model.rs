@@ -1,8 +1,7 @@
 //! A plain model: the set of free frames, and the definition of a buddy.
 //!
-//! It says which requests *can* be served: one of order j exactly when some aligned run of 2^j frames is
-//! wholly free. A system that coalesces immediately, and looks into all lists before it fails, serves exactly
-//! these.
+//! It says which requests *can* be served: one of order j exactly when some aligned run of 2^j frames is wholly free. A
+//! system that coalesces immediately, and looks into all lists before it fails, serves exactly these.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,8 +1,7 @@
 //! The platform of all native tests: the real machine, with waiting and listening as values.
 //!
-//! Every platform type that a test names compiles every system once more, for some minutes. A test
-//! that wants to wait differently, or to be told of events, says so at run time here, and all tests share one
-//! compiled set of systems.
+//! Every platform type that a test names compiles every system once more, for some minutes. A test that wants to wait
+//! differently, or to be told of events, says so at run time here, and all tests share one compiled set of systems.
 //!
 //! # Invariants
 //! [`Machine`] is the only native platform of the tests, and [`try_any`] the only function that builds

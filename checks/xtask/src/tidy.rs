@@ -1,7 +1,6 @@
 //! What rustfmt, clippy and the compiler don't check.
 //!
-//! Each rule has a short name, by which a fault is reported and found in the list of rules in
-//! CONTRIBUTING.md.
+//! Each rule has a short name, by which a fault is reported and found in the list of rules in CONTRIBUTING.md.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -129,9 +129,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// size and the CPU.
     ///
     /// The number is smaller than `out.len()` only if the next block could not be allocated; a further request tells
-    /// whether memory is exhausted or another CPU is busy. A lock is acquired once for many blocks
-    /// where the system supports it. Otherwise, and in sizes that are not a power of two, blocks are allocated one by
-    /// one.
+    /// whether memory is exhausted or another CPU is busy. A lock is acquired once for many blocks where the system
+    /// supports it. Otherwise, and in sizes that are not a power of two, blocks are allocated one by one.
     ///
     /// # Errors
     /// Those of [`allocate`](Self::allocate), if not a single block could be allocated.
@@ -166,8 +165,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// such block and a list has frames.
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError>;
 
-    /// Frees from code that interrupted an operation on the same CPU. See
-    /// [`allocate_nested`](Self::allocate_nested).
+    /// Frees from code that interrupted an operation on the same CPU. See [`allocate_nested`](Self::allocate_nested).
     ///
     /// # Errors
     /// Every [`FreeError`].

@@ -1,9 +1,8 @@
 //! The memory for metadata, provided by the caller.
 //!
 //! A kernel needs frames before it has a heap. A system says how much metadata it needs
-//! ([`metadata_layout`](crate::metadata_layout)), the caller provides that memory, and everything shared
-//! lies in it, at offsets that depend on the parameters alone: a simulator can name a cache line by its
-//! offset.
+//! ([`metadata_layout`](crate::metadata_layout)), the caller provides that memory, and everything shared lies in it, at
+//! offsets that depend on the parameters alone: a simulator can name a cache line by its offset.
 //!
 //! # Invariants
 //! 1. Every slice that [`Arena::slice`] returns lies inside the caller's memory, is aligned for its type,

@@ -138,8 +138,7 @@ impl Order {
         }
     }
 
-    /// Creates an order from a number that the caller knows to be within the limit. A larger number becomes the
-    /// limit.
+    /// Creates an order from a number that the caller knows to be within the limit. A larger number becomes the limit.
     #[inline]
     pub(crate) const fn saturating(order: u32) -> Order {
         if order <= Self::LIMIT.0 {

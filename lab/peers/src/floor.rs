@@ -38,8 +38,7 @@ pub(crate) struct Arrays {
     end: u32,
 }
 
-/// A thread's handle. It owns the thread's arrays, so that no operation has to look them up. Dropping it returns
-/// them.
+/// A thread's handle. It owns the thread's arrays, so that no operation has to look them up. Dropping it returns them.
 pub(crate) struct FloorLocal<'p> {
     home: &'p Mutex<Arrays>,
     arrays: Arrays,

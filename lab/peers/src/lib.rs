@@ -65,8 +65,7 @@ pub trait Peer: Sync + Sized {
     /// Returns the handle of a thread. `thread` is less than `threads`; only one thread at a time may use a number.
     fn local(&self, thread: u16) -> Self::Local<'_>;
 
-    /// Allocates an aligned block of 2^order frames. Returns `None` if the request fails or the order is not
-    /// supported.
+    /// Allocates an aligned block of 2^order frames. Returns `None` if the request fails or the order is not supported.
     fn allocate(&self, local: &mut Self::Local<'_>, order: Order) -> Option<Index>;
 
     /// Frees a block that was allocated with this order, possibly by another thread.

@@ -131,8 +131,7 @@ pub enum What {
     ZoneLockAcquired {
         /// The zone; 0 if the source does not name it by an address.
         zone: u64,
-        /// The wait as the kernel measured it, 0 if there was none; `None` if it counts from
-        /// [`What::ZoneLockWanted`].
+        /// The wait as the kernel measured it, 0 if there was none; `None` if it counts from [`What::ZoneLockWanted`].
         wait_ns: Option<u64>,
         /// Blocks that the thread is about to move; 0 if unknown.
         batch: u32,

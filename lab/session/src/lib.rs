@@ -2,9 +2,8 @@
 //!
 //! A [`Session`] holds one system, whichever it is, with two CPUs and 16 to 256 frames. It does one [`Step`] of a
 //! script at a time, and returns a [`Picture`]: what each frame, list, part of memory and queue is after the step, and
-//! one sentence that says why. The code of the systems is that of the crate `everybuddy`, with a probe that
-//! records every
-//! event.
+//! one sentence that says why. The code of the systems is that of the crate `everybuddy`, with a probe that records
+//! every event.
 //!
 //! `ci/play.sh` compiles this crate to WebAssembly for the page. The same code runs in tests, so what the page shows
 //! can be compared with what a session says here.

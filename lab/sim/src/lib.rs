@@ -23,10 +23,9 @@
 //! | `watchdog` | runs that make no progress |
 //!
 //! # Invariants
-//! At every access to shared memory, the CPU that makes it has the smallest clock of all CPUs that can run (ties go
-//! to the smaller CPU number). A run is therefore one interleaving, ordered by virtual time. It depends only on the
-//! code, the number of CPUs, the cost model, the seed and the jitter: not on the host, and not on where memory is
-//! placed.
+//! At every access to shared memory, the CPU that makes it has the smallest clock of all CPUs that can run (ties go to
+//! the smaller CPU number). A run is therefore one interleaving, ordered by virtual time. It depends only on the code,
+//! the number of CPUs, the cost model, the seed and the jitter: not on the host, and not on where memory is placed.
 //!
 //! # Not modelled
 //! - Caches and coherence by [`Flat`], which charges every access the same. [`Caches`] models them, and states what it

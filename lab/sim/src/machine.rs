@@ -1,8 +1,7 @@
 //! The machine: the number of CPUs, the costs, and the closures that run on the CPUs.
 //!
-//! The machine is the source of tokens. A token exists inside [`Machine::run`] and
-//! [`Machine::outside`] only. Both borrow the machine exclusively, so no two tokens of a machine have the same number
-//! at the same time.
+//! The machine is the source of tokens. A token exists inside [`Machine::run`] and [`Machine::outside`] only. Both
+//! borrow the machine exclusively, so no two tokens of a machine have the same number at the same time.
 //!
 //! # Invariants
 //! A run starts at time zero with a cost model that was reset. Earlier runs leave no trace except in the caller's
@@ -95,9 +94,8 @@ impl<C: CostModel> Machine<C> {
         &self.cost
     }
 
-    /// Sets the virtual time, in cycles, at which a run is aborted; at most
-    /// [`LARGEST_LIMIT`]. The limit ends every loop that touches shared memory. A loop that does
-    /// not touch shared memory hangs the host.
+    /// Sets the virtual time, in cycles, at which a run is aborted; at most [`LARGEST_LIMIT`]. The limit ends every
+    /// loop that touches shared memory. A loop that does not touch shared memory hangs the host.
     #[must_use]
     pub fn limit(mut self, cycles: u64) -> Self {
         self.limits.cycles = cycles.min(LARGEST_LIMIT);

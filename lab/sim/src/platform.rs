@@ -203,8 +203,7 @@ impl<B: Probe> SimCpu<B> {
         }
     }
 
-    /// Returns this CPU's clock, in cycles from the start of the run; zero outside a run. O(1), free of
-    /// charge.
+    /// Returns this CPU's clock, in cycles from the start of the run; zero outside a run. O(1), free of charge.
     pub fn now(&self) -> u64 {
         engine::clock().unwrap_or(0)
     }

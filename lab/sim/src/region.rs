@@ -13,8 +13,7 @@ use core::ptr;
 
 use everybuddy::LINE;
 
-/// The number of a cache line: its offset from the start of the [`Region`] in units of
-/// [`LINE`] bytes.
+/// The number of a cache line: its offset from the start of the [`Region`] in units of [`LINE`] bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line(pub u64);
 

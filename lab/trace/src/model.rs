@@ -4,8 +4,7 @@
 //! order and keep the recorded frame numbers. Nothing here is derived except [`Event::region`] of frees.
 //!
 //! # Invariants
-//! The [`RegionId`] of an event or a fault refers to an entry of
-//! [`Trace::regions`] of the same trace.
+//! The [`RegionId`] of an event or a fault refers to an entry of [`Trace::regions`] of the same trace.
 
 use std::num::NonZeroU32;
 

@@ -1,7 +1,6 @@
 //! The columns of the four files: names, required columns, and types.
 //!
-//! Reading and writing share one definition and cannot diverge. `traces/README.md` documents the meaning of the
-//! values.
+//! Reading and writing share one definition and cannot diverge. `traces/README.md` documents the meaning of the values.
 //!
 //! # Invariants
 //! Files are written with exactly these columns, in this order, with unsigned types for unsigned values, so that

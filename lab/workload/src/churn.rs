@@ -18,8 +18,7 @@ pub enum Mix {
     Single,
     /// 98.4 % single frames, the rest evenly over orders 1 to 4: \[iBuddy\] figure 3.
     Mostly,
-    /// Evenly over orders 0 to the given one; one request in eight is for an exact number of frames. For stress
-    /// tests.
+    /// Evenly over orders 0 to the given one; one request in eight is for an exact number of frames. For stress tests.
     Even(Order),
 }
 

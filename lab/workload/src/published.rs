@@ -107,13 +107,12 @@ pub(crate) use published;
 
 /// The programs of \[iBuddy\], table 1.
 ///
-/// Section 6.1 gives memory and requests: 3 GiB and 1.5 million for stream, so that each frame is allocated and
-/// freed once; 4 GiB and 2.1 million for sysbench; 32 million for ramspeed. Assumed: passes of 1 GiB in ramspeed,
-/// as in \[Spring\]. The other three programs run many processes. Their size follows from the share of frames that
-/// a list with a batch of 31 serves (figure 2, 11 to 73 %): unixbench has the largest (section 6.3). Assumed: the
-/// build has the smallest, and dbench 40 %. The mean time between requests follows from their number and from
-/// durations that the paper does not state. Assumed: 40 minutes of one thread for the build, 28 minutes for
-/// unixbench, 12 for dbench.
+/// Section 6.1 gives memory and requests: 3 GiB and 1.5 million for stream, so that each frame is allocated and freed
+/// once; 4 GiB and 2.1 million for sysbench; 32 million for ramspeed. Assumed: passes of 1 GiB in ramspeed, as in
+/// \[Spring\]. The other three programs run many processes. Their size follows from the share of frames that a list
+/// with a batch of 31 serves (figure 2, 11 to 73 %): unixbench has the largest (section 6.3). Assumed: the build has
+/// the smallest, and dbench 40 %. The mean time between requests follows from their number and from durations that the
+/// paper does not state. Assumed: 40 minutes of one thread for the build, 28 minutes for unixbench, 12 for dbench.
 pub(crate) const IBUDDY: &[Published; 6] = published! {
     "ibuddy:stream", "3 GiB, written once", Whole(3 * GIB), TOUCHING, None;
     "ibuddy:sysbench-memory", "4 GiB, written once", Whole(4 * GIB), TOUCHING, None;
@@ -125,11 +124,10 @@ pub(crate) const IBUDDY: &[Published; 6] = published! {
 
 /// The programs of \[Spring\], section IV-A.
 ///
-/// This section and table II give memory, requests per second and the requests that follow each other in
-/// a region. Assumed: the rates are those of one thread. If they were those of all 24, then a thread would make a
-/// request every 65,000 cycles or more, and locks could not be contended as the paper reports. Assumed for
-/// linux-scalability and threadtest, whose memory is not given: 1 GiB, and 100,000 objects of 1 KiB for each thread and
-/// iteration.
+/// This section and table II give memory, requests per second and the requests that follow each other in a region.
+/// Assumed: the rates are those of one thread. If they were those of all 24, then a thread would make a request every
+/// 65,000 cycles or more, and locks could not be contended as the paper reports. Assumed for linux-scalability and
+/// threadtest, whose memory is not given: 1 GiB, and 100,000 objects of 1 KiB for each thread and iteration.
 pub(crate) const SPRING: &[Published; 5] = published! {
     "spring:ramspeed", "a pass over 1 GiB", Whole(GIB), rate(2400, 400_000), runs(2265, 16_930);
     // Three arrays of 100 million numbers of 8 bytes.

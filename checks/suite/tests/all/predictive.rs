@@ -97,8 +97,7 @@ fn figure_7_step_by_step() {
         let full = bench.free(1, endless(1));
         assert_eq!((full.drains, full.frames_drained), (1, 512));
         assert_eq!(bench.kept(), 0);
-        // b, c: at this moment the list looks at the run and the region, and predicts what follows: as
-        // much again.
+        // b, c: at this moment the list looks at the run and the region, and predicts what follows: as much again.
         assert_eq!((full.predictions, full.frames_predicted), (1, 512));
         // d: that is the limit now; twice as far into the run it is twice as wide.
         let full = bench.free(512, endless(1));

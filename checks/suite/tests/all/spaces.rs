@@ -1,8 +1,7 @@
 //! Buddy spaces: what one CPU does wrong with a frame whose space another has.
 //!
-//! Such a release takes a lock that isn't its CPU's own, and changes counts of a space that it
-//! doesn't have. A wrong one must be a typed error, and leave that space, the pool and everything else as it
-//! was.
+//! Such a release takes a lock that isn't its CPU's own, and changes counts of a space that it doesn't have. A wrong
+//! one must be a typed error, and leave that space, the pool and everything else as it was.
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{

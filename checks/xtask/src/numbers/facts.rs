@@ -205,38 +205,24 @@ mod tests {
             let number = |own: &String| own.split('`').nth(1).unwrap_or_default().to_owned();
             finder.found(&left).iter().map(number).collect()
         };
-        assert_eq!(
-            found("It takes 5 ns, 3% or 2.5 times as long on 2 CPUs.", ""),
-            ["5 ns", "3%", "2.5 times"]
-        );
-        assert_eq!(
-            found("between 10 and 12% or 4 to 21%", ""),
-            ["12%", "4 to 21%"]
-        );
-        assert_eq!(
-            found("| `bs` | 1.2 | **0.5** (64) | text 3 |", ""),
-            ["1.2", "**0.5** (64)"]
-        );
-        assert_eq!(
-            found("pauses of\n10 µs, 5 ns", "paper: pauses of 10 µs"),
-            ["5 ns"]
-        );
+        #[rustfmt::skip]
+        let cases = [
+            ("It takes 5 ns, 3% or 2.5 times as long on 2 CPUs.", "", &["5 ns", "3%", "2.5 times"][..]),
+            ("between 10 and 12% or 4 to 21%", "", &["12%", "4 to 21%"]),
+            ("| `bs` | 1.2 | **0.5** (64) | text 3 |", "", &["1.2", "**0.5** (64)"]),
+            ("pauses of\n10 µs, 5 ns", "paper: pauses of 10 µs", &["5 ns"]),
+            ("<!-- a note of 5 ns\n and 6 ns -->\n7 ns", "", &["7 ns"]),
+            ("`lis-31 5 ns`\n```text\n5 ns\n```\n", "", &[]),
+        ];
+        for (text, list, numbers) in cases {
+            assert_eq!(found(text, list), numbers, "{text}");
+        }
         let fact = "fact: takes {.0} ns = e x@ system=bs all m mean";
         assert_eq!(found("it takes\n5 ns, not 6 ns", fact), ["6 ns"]);
-        assert!(
-            found(
-                "It takes 5 ns or 6 ns.",
-                &format!("{fact}\nparameter: ns or 6 ns")
-            )
-            .is_empty()
-        );
-        assert!(found("`lis-31 5 ns`\n```text\n5 ns\n```\n", "").is_empty());
+        let both = format!("{fact}\nparameter: ns or 6 ns");
+        assert!(found("It takes 5 ns or 6 ns.", &both).is_empty());
         let table = "<!-- numbers: e x:\n a b c -->\n| a |\n|---|\n| 1.5 |\n";
         assert!(found(table, "").is_empty());
-        assert_eq!(
-            found("<!-- a note of 5 ns\n and 6 ns -->\n7 ns", ""),
-            ["7 ns"]
-        );
     }
 
     #[test]

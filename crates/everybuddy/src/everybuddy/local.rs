@@ -166,8 +166,7 @@ pub(crate) struct Local<'m, P: Platform> {
     /// The kind of the last free into a list.
     pub(super) last: P::Cell<u8>,
     pub(super) slots: OwnSlots<'m, P>,
-    /// 1 if the CPU may keep frames: those of the word `pending`, and those in its lists. Other CPUs read
-    /// it.
+    /// 1 if the CPU may keep frames: those of the word `pending`, and those in its lists. Other CPUs read it.
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it.
     pub(super) freed: P::Cell<u32>,

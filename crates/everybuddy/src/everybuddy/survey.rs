@@ -148,8 +148,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         })
     }
 
-    /// Returns the use of a frame. O(frames of the largest block / 64); O(entries of all lists) for a listed
-    /// frame.
+    /// Returns the use of a frame. O(frames of the largest block / 64); O(entries of all lists) for a listed frame.
     pub(super) fn state_of(&self, index: Index) -> Option<FrameState> {
         let inside = index.0 < self.span.frames();
         let part = self.shared.trees.part(index.0).filter(|_| inside)?;

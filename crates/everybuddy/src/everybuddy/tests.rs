@@ -43,6 +43,9 @@ enum Is {
 type Trees<'m> = OwnedTrees<'m, Native>;
 type Cpu = NativeCpu<NoProbe>;
 
+const EXHAUSTED: Result<Index, AllocateError> = Err(AllocateError::Exhausted);
+const BUSY: Result<Index, AllocateError> = Err(AllocateError::Busy);
+
 /// The frames of a tree of [`with_two_cpus`].
 const TREE_OF_TWO: u32 = 128;
 
@@ -540,10 +543,7 @@ fn a_run_needs_no_more_than_its_frames() {
                     Ok(Index(0)),
                     "{frames} in {tree}"
                 );
-                assert_eq!(
-                    system.allocate(cpu, Request::FRAME),
-                    Err(AllocateError::Exhausted)
-                );
+                assert_eq!(system.allocate(cpu, Request::FRAME), EXHAUSTED);
                 system.check(cpu).unwrap();
                 system.free(cpu, Release::frames(Index(0), frames)).unwrap();
             }
@@ -626,7 +626,7 @@ fn a_tree_that_is_kept_after_frees_is_not_passed_over() {
                 ..pair
             },
         );
-        assert_eq!(tried, Err(AllocateError::Busy), "the other CPU keeps it");
+        assert_eq!(tried, BUSY, "the other CPU keeps it");
         system.park(second);
         assert_eq!(system.allocate(first, pair), Ok(Index(200)));
         assert_eq!(frames.len(), 256);

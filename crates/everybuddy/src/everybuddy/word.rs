@@ -4,9 +4,8 @@
 //! changes that an owner makes to a word and its masks, and those that other CPUs make to the foreign plane.
 //!
 //! # Invariants
-//! Those of [`tree`](super::tree). Every CPU may call `post`, `post_further` and `has_foreign`, and those methods
-//! that return hints: `free_hint`, `kind_hint`, `is_for` and `candidates`. The others are for the
-//! tree's owner.
+//! Those of [`tree`](super::tree). Every CPU may call `post`, `post_further` and `has_foreign`, and those methods that
+//! return hints: `free_hint`, `kind_hint`, `is_for` and `candidates`. The others are for the tree's owner.
 
 use crate::arena::zero_cells;
 use crate::frame::Order;

@@ -20,8 +20,7 @@ pub struct ZoneSetup<'r> {
     pub setup: Setup<'r>,
     /// The frames that only requests may have that no higher zone can serve; 0 for none.
     pub reserve: u64,
-    /// The order of the blocks of which is stored that they contain only zeros, if they are:
-    /// [`Zone::with_zeroed`].
+    /// The order of the blocks of which is stored that they contain only zeros, if they are: [`Zone::with_zeroed`].
     pub zeroed: Option<Order>,
 }
 

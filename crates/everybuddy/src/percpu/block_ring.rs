@@ -214,9 +214,8 @@ impl<'a, P: Platform> BlockRing<'a, P> {
         (None, left)
     }
 
-    /// Moves up to `wanted` blocks from the zone into the list under one lock. Returns the first, tagged as
-    /// allocated, and keeps the others below it in the order in which they came. Also returns the number of blocks
-    /// that came.
+    /// Moves up to `wanted` blocks from the zone into the list under one lock. Returns the first, tagged as allocated,
+    /// and keeps the others below it in the order in which they came. Also returns the number of blocks that came.
     pub(crate) fn refill<Z: ZoneLayer<P>>(
         &self,
         caller: &mut Caller<'_, P>,

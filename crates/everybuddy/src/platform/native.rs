@@ -314,8 +314,7 @@ impl NativeCpus {
     ///
     /// Returns `false`, and nothing changes, if another set handed the token out.
     ///
-    /// [`park`](crate::FrameAllocator::park) the CPU in every system first: others can then fetch what
-    /// its lists hold.
+    /// [`park`](crate::FrameAllocator::park) the CPU in every system first: others can then fetch what its lists hold.
     pub fn release<B: Probe>(&self, token: NativeCpu<B>) -> bool {
         self.take_back(&token)
     }

@@ -4,8 +4,7 @@
 //! first frame therefore stores its length, and all other frames stay interior.
 //!
 //! # Invariants
-//! An area's last block is its largest: an area is a block, or what remains of a block whose first part was
-//! allocated.
+//! An area's last block is its largest: an area is a block, or what remains of a block whose first part was allocated.
 
 use crate::frame::Order;
 use crate::frame_table::Frame;

@@ -1,7 +1,6 @@
 //! Dividing and linking, one area at a time.
 //!
-//! The same steps are executed by the thread of a service, by an idle CPU, and by a request that would fail
-//! otherwise.
+//! The same steps are executed by the thread of a service, by an idle CPU, and by a request that would fail otherwise.
 //!
 //! # Source
 //! \[Serewa\] §2.2.2: dividing breaks remnants into powers of two and adds them to the resources; linking merges

@@ -83,8 +83,7 @@ impl Path {
     }
 }
 
-/// Returns the side of a node on which an address lies. The node's own address counts as right, where its successor
-/// is.
+/// Returns the side of a node on which an address lies. The node's own address counts as right, where its successor is.
 #[inline(always)]
 fn side_of(node: Frame, address: Frame) -> Side {
     if address < node {

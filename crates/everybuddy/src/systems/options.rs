@@ -75,8 +75,7 @@ macro_rules! options {
     )*) => {
         /// What is said about a system besides its name. `None` leaves the choice to the system's row.
         ///
-        /// [`OPTIONS`] describes each one. Which of them a system takes is said by its
-        /// [`Row`](super::Row).
+        /// [`OPTIONS`] describes each one. Which of them a system takes is said by its [`Row`](super::Row).
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Options {
             $(

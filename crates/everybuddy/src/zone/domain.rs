@@ -7,12 +7,11 @@
 //! ghost. §III-B3: two domains are merged.
 //!
 //! # Mechanism
-//! A [`DomainRecord`], named by an id, holds a set of lists by order. The id is also what the words of free blocks
-//! name ([`DomainTags`]). A domain is one record, its *root*, and the records that the root has absorbed. Merging
-//! turns the other root into an absorbed record of this one: it writes a few words and touches no block. The blocks
-//! stay in their lists, which serve requests as well. Each later visit moves a few of them into the root's lists,
-//! where they coalesce with neighbours beyond the former border. An absorbed record whose lists are empty is
-//! *reusable* for a new domain.
+//! A [`DomainRecord`], named by an id, holds a set of lists by order. The id is also what the words of free blocks name
+//! ([`DomainTags`]). A domain is one record, its *root*, and the records that the root has absorbed. Merging turns the
+//! other root into an absorbed record of this one: it writes a few words and touches no block. The blocks stay in their
+//! lists, which serve requests as well. Each later visit moves a few of them into the root's lists, where they coalesce
+//! with neighbours beyond the former border. An absorbed record whose lists are empty is *reusable* for a new domain.
 //!
 //! # Invariants
 //! 1. Only its holder touches a domain: the CPU that acquired it by [`DomainRecord::try_hold`], or that another CPU

@@ -29,8 +29,7 @@
 //!   steps that follow each other quickly find a domain idle although its CPU is only between two calls.
 //!
 //! # Complexity
-//! Allocating and freeing is O(orders), with two operations on the spring. A request that fails is O(blocks ×
-//! orders).
+//! Allocating and freeing is O(orders), with two operations on the spring. A request that fails is O(blocks × orders).
 
 use super::bulk::{self, LocklessBatch};
 use super::domain::{AllDomains, DomainRecord, DomainTable, HeldDomain, MIGRATE_PER_VISIT};

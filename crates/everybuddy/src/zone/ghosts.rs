@@ -19,8 +19,7 @@ use crate::probe::{Event, Probe};
 impl<'a, P: Platform> Spring<'a, P> {
     /// Counts `more` further waiting CPUs and `fewer` that no longer wait. Under the lock.
     pub(super) fn announce(&self, more: u32, fewer: u32) {
-        // Relaxed: guarded by the lock. A CPU that reads it without the lock looks again, or is seen by one that
-        // looks.
+        // Relaxed: guarded by the lock. A CPU that reads it without the lock looks again, or is seen by one that looks.
         let waiting = self.notice.waiting.load(Ordering::Relaxed);
         let waiting = waiting.wrapping_add(more).wrapping_sub(fewer);
         self.notice.waiting.store(waiting, Ordering::Relaxed);

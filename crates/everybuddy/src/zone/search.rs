@@ -74,8 +74,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     }
 
     /// Exchanges the CPU's space, whose lock the caller holds, for an unassigned one that can serve `order`. Returns
-    /// `true` if there was one. Otherwise, or if the request does not justify an exchange, the CPU keeps its
-    /// space.
+    /// `true` if there was one. Otherwise, or if the request does not justify an exchange, the CPU keeps its space.
     #[cold]
     fn exchange(
         &self,

@@ -33,10 +33,8 @@ use super::trace_file::read_any;
 /// The trace is replayed with the lists of free pages that the machine's CPUs have now, and with those
 /// that other values of vm.percpu_pagelist_high_fraction would give them.
 #[derive(Debug, Args)]
-#[command(
-    verbatim_doc_comment,
-    after_help = include_str!("help/advise.txt")
-)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = include_str!("help/advise.txt"))]
 pub(super) struct Arguments {
     /// Take this recording: a file, or the name of a bundled trace
     #[arg(value_name = "TRACE")]

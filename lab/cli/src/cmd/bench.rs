@@ -40,10 +40,8 @@ type Judged = (Vec<Row>, Result<(), Error>);
 /// All contenders take turns within one run, in an order that rotates every round. Each visit uses
 /// a new allocator. Only the workloads `touch` use the memory behind the frames; they run if named.
 #[derive(Debug, Args)]
-#[command(
-    verbatim_doc_comment,
-    after_help = include_str!("help/bench.txt")
-)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = include_str!("help/bench.txt"))]
 pub(super) struct Arguments {
     /// Select workloads or variants [default: all but touch]
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
@@ -287,8 +285,7 @@ impl Stage<'_> {
     }
 }
 
-/// Runs rounds of a workload for callgrind. Prints the number of operations, unless the contender cannot run
-/// it.
+/// Runs rounds of a workload for callgrind. Prints the number of operations, unless the contender cannot run it.
 fn count(
     variants: &[&'static Variant],
     name: &str,

@@ -37,14 +37,11 @@ use super::start::Start;
 
 /// Compare systems on traces of real programs.
 ///
-/// Each trace is replayed on each system: every call of the traced program to the kernel's page
-/// allocator becomes a call to the system. Timed passes are repeated in turns; counts come from a
-/// separate pass.
+/// Each trace is replayed on each system: every call of the traced program to the kernel's page allocator becomes a
+/// call to the system. Timed passes are repeated in turns; counts come from a separate pass.
 #[derive(Debug, Args)]
-#[command(
-    verbatim_doc_comment,
-    after_help = include_str!("help/compare.txt")
-)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = include_str!("help/compare.txt"))]
 pub(super) struct Arguments {
     /// Select traces: files, or names of bundled traces [default: gcc_build,dbench_tar,numpy_thp]
     #[arg(value_name = "TRACE")]

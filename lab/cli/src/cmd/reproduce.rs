@@ -38,10 +38,8 @@ use super::files::Files;
 
 /// Reproduce figures and tables of papers: measure, draw, and check the claims.
 #[derive(Debug, Args)]
-#[command(
-    verbatim_doc_comment,
-    after_help = include_str!("help/reproduce.txt")
-)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = include_str!("help/reproduce.txt"))]
 pub(super) struct Arguments {
     /// Select experiments by name or TOML file, or `all`; without a name, list them
     #[arg(value_name = "NAME")]

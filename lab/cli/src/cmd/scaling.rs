@@ -56,10 +56,8 @@ const CUT_OFF: u64 = 500_000_000;
 /// The prediction is that of a machine file, and a band: what it would be if transfers between
 /// caches and loads from memory took half of the time, or twice the time.
 #[derive(Debug, Args)]
-#[command(
-    verbatim_doc_comment,
-    after_help = include_str!("help/scaling.txt")
-)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = include_str!("help/scaling.txt"))]
 pub(super) struct Arguments {
     /// Predict for this machine: a name of `everybuddy machines`, or a file [default: this host]
     #[arg(long, value_name = "NAME")]

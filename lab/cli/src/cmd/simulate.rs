@@ -45,10 +45,8 @@ use plan::{machine, plan};
 /// The systems run on virtual CPUs, with a model of caches that are kept coherent. Nothing is
 /// measured on this machine: all results are simulated and are the same everywhere.
 #[derive(Debug, Args)]
-#[command(
-    verbatim_doc_comment,
-    after_help = include_str!("help/simulate.txt")
-)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = include_str!("help/simulate.txt"))]
 pub(super) struct Arguments {
     /// Select workloads or variants, see `everybuddy workloads` [default: burst:in-order]
     #[arg(long, value_name = "W,X", value_delimiter = ',')]

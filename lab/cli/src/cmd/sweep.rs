@@ -35,10 +35,8 @@ use crate::sweep::workers::{Commands, Workers, finished};
 /// machine, one number of CPUs and one seed; a cell of `compare` has all systems. Finished cells
 /// are kept in a folder, so the same command continues where it stopped.
 #[derive(Debug, Args)]
-#[command(
-    verbatim_doc_comment,
-    after_help = include_str!("help/sweep.txt")
-)]
+#[command(verbatim_doc_comment)]
+#[command(after_help = include_str!("help/sweep.txt"))]
 pub(super) struct Arguments {
     /// Read the grid from this TOML file
     #[arg(value_name = "GRID")]

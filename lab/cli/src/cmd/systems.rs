@@ -1,7 +1,6 @@
 //! `everybuddy systems`: the list of systems.
 //!
-//! Users look up names, options and sources in the program itself, which reads them from
-//! [`everybuddy::systems::ROWS`].
+//! Users look up names, options and sources in the program itself, which reads them from [`everybuddy::systems::ROWS`].
 //!
 //! # Invariants
 //! Every row is listed, and aliases are marked.

@@ -1,7 +1,6 @@
 //! `everybuddy workloads`: the list of request generators.
 //!
-//! Users look up names and sources in the program itself, which reads them from
-//! [`everybuddy_workload::WORKLOADS`].
+//! Users look up names and sources in the program itself, which reads them from [`everybuddy_workload::WORKLOADS`].
 //!
 //! # Invariants
 //! Every row is listed.

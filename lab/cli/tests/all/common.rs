@@ -45,8 +45,7 @@ impl Drop for Folder {
 /// Frames that live after the tiny trace.
 pub(crate) const FINAL_FRAMES: u64 = 40 + 4 + 1;
 
-/// A tiny trace on two CPUs: several orders, frees on the other CPU, parts of a block, blocks that
-/// live on.
+/// A tiny trace on two CPUs: several orders, frees on the other CPU, parts of a block, blocks that live on.
 pub(crate) fn trace() -> Trace {
     let mut events = Vec::new();
     let mut time = 0;

@@ -108,8 +108,7 @@ pub struct Claim {
     /// For an ordering, the relations between consecutive systems: `>=`, `>`, `<=` or `<`.
     #[serde(default)]
     pub relations: Vec<String>,
-    /// The relative difference, with respect to the larger value, up to which values count as equal for `>=` and
-    /// `<=`.
+    /// The relative difference, with respect to the larger value, up to which values count as equal for `>=` and `<=`.
     #[serde(default)]
     pub tolerance: f64,
     /// For a curve, the cost: another metric, with statistic `mean`. The first system is below the curve if its

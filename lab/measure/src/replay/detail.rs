@@ -4,9 +4,8 @@
 //! between live ones. All of this comes from passes that are run anyway.
 //!
 //! # Invariants
-//! On one thread, the latency of a call is its median over the rounds, as in
-//! [`pace`](crate::replay::pace). On several threads, which interleave differently each time, it is the latency in
-//! the last round.
+//! On one thread, the latency of a call is its median over the rounds, as in [`pace`](crate::replay::pace). On several
+//! threads, which interleave differently each time, it is the latency in the last round.
 
 use crate::replay::adapter::REFUSED;
 use crate::replay::clock::Timer;

@@ -61,8 +61,7 @@ fn decide(word: u64, counts: Counts) -> Kind {
     }
 }
 
-/// Decides by counts: frames without flags become [`Kind::OnList`] or [`Kind::Kernel`], pinned pages
-/// [`Kind::Pinned`].
+/// Decides by counts: frames without flags become [`Kind::OnList`] or [`Kind::Kernel`], pinned pages [`Kind::Pinned`].
 ///
 /// # Errors
 ///

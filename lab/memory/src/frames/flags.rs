@@ -171,9 +171,8 @@ pub fn classify(word: u64) -> Kind {
 
 /// The classes of consecutive words, with the folios (pages of several frames) that they form.
 ///
-/// New kernels repeat the flags of a folio's first frame in all others. Older ones give them to the first frame
-/// only, so that the others take its class. And a folio with one mapped page is not dropped, so that all its frames
-/// are held.
+/// New kernels repeat the flags of a folio's first frame in all others. Older ones give them to the first frame only,
+/// so that the others take its class. And a folio with one mapped page is not dropped, so that all its frames are held.
 #[derive(Clone, Debug, Default)]
 pub struct Folios {
     /// The first frame's position in the output, and its class.

@@ -1,9 +1,8 @@
 //! A picture of memory as data: a cell per block, with what decides about it.
 //!
 //! # Invariants
-//! A cell covers one block of 2 MiB, or a power of two of them if there would be more than 20,000 cells. It then
-//! shows what most of its blocks show. Cells without memory are left out at the beginning and the end of a zone
-//! only.
+//! A cell covers one block of 2 MiB, or a power of two of them if there would be more than 20,000 cells. It then shows
+//! what most of its blocks show. Cells without memory are left out at the beginning and the end of a zone only.
 
 use std::collections::BTreeMap;
 

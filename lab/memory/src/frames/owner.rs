@@ -36,8 +36,7 @@ const ALLOCATORS: &[&str] = &[
     "vma_alloc_folio", "vmalloc", "vzalloc",
 ];
 
-/// Returns `true` if a function belongs to the page or slab allocator, or only passes its caller's request on to
-/// them.
+/// Returns `true` if a function belongs to the page or slab allocator, or only passes its caller's request on to them.
 #[must_use]
 pub fn is_allocator(function: &str) -> bool {
     ALLOCATORS.iter().any(|start| function.starts_with(start))

@@ -70,8 +70,7 @@ pub struct Latency {
     pub window: Window,
 }
 
-/// The latency over the trace, in about 300 equal sections of its calls. All lists have the same length, or are
-/// empty.
+/// The latency over the trace, in about 300 equal sections of its calls. All lists have the same length, or are empty.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct OverTrace {
     /// The median of each section; NaN if the section has no such calls.

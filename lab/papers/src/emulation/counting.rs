@@ -1,9 +1,8 @@
 //! A platform on which every access to a structure's words is counted.
 //!
-//! Structures as different as a queue and a bitmap are measured by the same yardstick, without a
-//! line for it in any of them. A **step** is one read or one write of a word that a store keeps: a link, a head or
-//! an end, a word of bits, a count, a mark. Walking past a node of a queue is one step, past a node of a tree one
-//! or two.
+//! Structures as different as a queue and a bitmap are measured by the same yardstick, without a line for it in any of
+//! them. A **step** is one read or one write of a word that a store keeps: a link, a head or an end, a word of bits, a
+//! count, a mark. Walking past a node of a queue is one step, past a node of a tree one or two.
 //!
 //! # Invariants
 //! A thread counts its own accesses.

@@ -58,8 +58,7 @@ impl<'a, P: Platform, S: Placed<'a, P> + Ordered<P>> Standalone<'a, P, S> {
     /// Creates an empty structure in memory that was allocated for it, with the same largest order. O(1).
     pub fn new(memory: &'a mut StructureMemory<P>, max_order: Order) -> Self {
         // SAFETY: the table and the structure are private here and borrow the memory exclusively; all frames that
-        // they
-        // receive come from `head`, which asks this table, or from the structure itself.
+        // they receive come from `head`, which asks this table, or from the structure itself.
         let table = unsafe { FrameTable::over(&memory.records) };
         Self {
             structure: S::new(StructurePlace::new(

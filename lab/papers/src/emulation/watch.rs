@@ -92,8 +92,7 @@ pub const EVERY: Duration = Duration::from_millis(10);
 /// The results of a sampled run.
 #[derive(Clone, Copy, Debug)]
 pub struct Sampled {
-    /// The processor time of the thread, as in the paper's profiler; the elapsed time if the system does not report
-    /// it.
+    /// The processor time of the thread, as in the paper's profiler; the elapsed time if the system does not report it.
     pub time: Duration,
     /// The number of samples in each function itself.
     pub samples: Table,

@@ -2,13 +2,11 @@
 //!
 //! A hold policy and a kind of lock trade one for the other, and throughput hides which.
 //!
-//! The probe reads the clock when a lock is requested, acquired and released. A reading costs tens of nanoseconds,
-//! and the reading at the acquisition is part of the hold time, so the timer's cost is subtracted from each
-//! measurement.
+//! The probe reads the clock when a lock is requested, acquired and released. A reading costs tens of nanoseconds, and
+//! the reading at the acquisition is part of the hold time, so the timer's cost is subtracted from each measurement.
 //!
 //! # Invariants
-//! A measurement that is longer than `longest_ns` is a thread that was switched out; it is counted
-//! and left out.
+//! A measurement that is longer than `longest_ns` is a thread that was switched out; it is counted and left out.
 
 use crate::shared::prelude::*;
 use everybuddy_measure::replay::clock::Timer;

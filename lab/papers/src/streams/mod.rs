@@ -2,8 +2,7 @@
 //! compared coalescing policies.
 //!
 //! The cost of a policy, its failure rate and its memory consumption depend on traffic in time, which today's page
-//! traces do not contain. A unit of 16 bytes stands for a frame; the traffic is
-//! [`everybuddy_workload::streams`].
+//! traces do not contain. A unit of 16 bytes stands for a frame; the traffic is [`everybuddy_workload::streams`].
 //!
 //! | file | contents |
 //! |------|----------|

@@ -126,8 +126,7 @@ impl Accounts {
         })
     }
 
-    /// Returns the share of allocations by faults whose region is known or inferred, from 0 to 1; 1 if there were
-    /// none.
+    /// Returns the share of allocations by faults whose region is known or inferred, from 0 to 1; 1 if there were none.
     pub fn region_share(&self) -> f64 {
         let found = self.faults_in_mapped + self.faults_in_guessed;
         match found + self.faults_in_none {

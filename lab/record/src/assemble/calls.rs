@@ -5,8 +5,7 @@
 //! the last.
 //!
 //! # Invariants
-//! Arguments are taken as they come; a call that could not have succeeded changes
-//! nothing.
+//! Arguments are taken as they come; a call that could not have succeeded changes nothing.
 
 use super::spaces::{Region, SpaceId, Spaces};
 use everybuddy_trace::{AddressRegion, RegionKind};

@@ -18,9 +18,8 @@
 //! | `accounts` | counts of omitted and inferred events |
 //!
 //! # Invariants
-//! The events so far replay by themselves, whatever was pushed: time never decreases, no live frame is allocated,
-//! every free is inside a live block. Memory consumption depends on the number of events, never on the numbers in
-//! them.
+//! The events so far replay by themselves, whatever was pushed: time never decreases, no live frame is allocated, every
+//! free is inside a live block. Memory consumption depends on the number of events, never on the numbers in them.
 
 mod accounts;
 mod blocks;

@@ -1,13 +1,11 @@
 //! The live frames of the trace, and the allocations that they belong to.
 //!
-//! Recordings say anything: a frame allocated twice, a free that touches three
-//! blocks, frame numbers from a damaged page. Live memory is kept as aligned pieces by their
-//! first frame; a piece is a block, or what partial frees left of one. So memory depends on the
-//! number of live pieces alone, and neither on frame numbers nor on orders.
+//! Recordings say anything: a frame allocated twice, a free that touches three blocks, frame numbers from a damaged
+//! page. Live memory is kept as aligned pieces by their first frame; a piece is a block, or what partial frees left of
+//! one. So memory depends on the number of live pieces alone, and neither on frame numbers nor on orders.
 //!
 //! # Invariants
-//! Pieces are aligned to their order and share no frame; pieces of a block are as large
-//! as what was freed of it allows.
+//! Pieces are aligned to their order and share no frame; pieces of a block are as large as what was freed of it allows.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -68,8 +68,7 @@ impl Doing {
             .unwrap_or(Event::NO_SYSTEM_CALL)
     }
 
-    /// Records that the page of a fault in the kernel is present: the following events belong to the system call
-    /// again.
+    /// Records that the page of a fault in the kernel is present: the following events belong to the system call again.
     pub(super) fn fault_served(&mut self) {
         if self.context == Context::KernelFault {
             self.context = match self.number {

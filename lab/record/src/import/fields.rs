@@ -1,8 +1,7 @@
 //! The fields of an event as text: `pfn=0x1f order=0`.
 //!
-//! The same field is written differently by tools and by ages of the kernel: frames in
-//! decimal by older ones and hexadecimal since, absent pages as `(nil)`, `(null)` or zeros. Tools that hide addresses
-//! write zeros for every page.
+//! The same field is written differently by tools and by ages of the kernel: frames in decimal by older ones and
+//! hexadecimal since, absent pages as `(nil)`, `(null)` or zeros. Tools that hide addresses write zeros for every page.
 //!
 //! # Invariants
 //! A value that can't be read is `None`, never a guess.

@@ -1,8 +1,7 @@
 //! The head of a line of a text recording: thread, CPU, time, event.
 //!
-//! A thread may be named anything (`Web Content`, `a-1 [2] b:`), so that a line can't
-//! be cut at spaces from the left: the time is found first, and what stands before it is read
-//! backwards.
+//! A thread may be named anything (`Web Content`, `a-1 [2] b:`), so that a line can't be cut at spaces from the left:
+//! the time is found first, and what stands before it is read backwards.
 //!
 //! # Invariants
 //! A head is given only for a line with the name of an event, and with a thread and a time. A line of perf without

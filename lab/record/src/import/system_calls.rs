@@ -3,8 +3,7 @@
 //! Some recordings name the call (`sys_enter_mmap`) where a trace has its number.
 //!
 //! # Invariants
-//! Numbers never change their meaning, so a table that ends early is incomplete, never
-//! wrong.
+//! Numbers never change their meaning, so a table that ends early is incomplete, never wrong.
 
 /// Calls from number 0 on, without gaps.
 #[rustfmt::skip]

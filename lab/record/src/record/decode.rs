@@ -1,7 +1,6 @@
 //! Decodes records of the ring buffer to events.
 //!
-//! Offsets are looked up once for each tracepoint, and never by name for each of
-//! millions of records.
+//! Offsets are looked up once for each tracepoint, and never by name for each of millions of records.
 //!
 //! # Invariants
 //! A record of an unknown kind, or one too short for its fields, does not yield an event.

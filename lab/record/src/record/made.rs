@@ -1,7 +1,6 @@
 //! Hand-made pages and descriptions for tests.
 //!
-//! Every test of the ring buffer speaks of the same pages, bit for bit as the
-//! kernel lays them out.
+//! Every test of the ring buffer speaks of the same pages, bit for bit as the kernel lays them out.
 //!
 //! # Invariants
 //! Nothing here uses the code that is tested, but to hold what it parsed.

@@ -1,13 +1,11 @@
 //! Merges the pages of all CPUs to one sequence of events.
 //!
-//! The kernel keeps a buffer for each CPU, and a trace is in order of time. Each
-//! stream is in order by itself; a heap of their next events gives the earliest of all, so that
-//! memory holds one page of each.
+//! The kernel keeps a buffer for each CPU, and a trace is in order of time. Each stream is in order by itself; a heap
+//! of their next events gives the earliest of all, so that memory holds one page of each.
 //!
 //! # Invariants
-//! Events of one stream keep their order; at the same time frees come first, so that
-//! a frame that changes hands is free in between, and what a task does comes before what it
-//! allocates.
+//! Events of one stream keep their order; at the same time frees come first, so that a frame that changes hands is free
+//! in between, and what a task does comes before what it allocates.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

@@ -29,9 +29,8 @@
 //! A core is a sharer of a line if and only if its outer cache has it; whatever its inner cache has, the outer one has.
 //!
 //! # Not modelled
-//! Bandwidth. Prefetching, except of adjacent lines. Translation of
-//! addresses. The place of memory: all memory has the same distance. Back-invalidations by inclusive last-level caches.
-//! Words outside the region, which cost a hit.
+//! Bandwidth. Prefetching, except of adjacent lines. Translation of addresses. The place of memory: all memory has the
+//! same distance. Back-invalidations by inclusive last-level caches. Words outside the region, which cost a hit.
 
 use everybuddy::CpuId;
 

@@ -20,7 +20,7 @@ fn with_refused_pair(body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
         }
         assert_eq!(system.requests.refused.order(), None);
         let refused = system.allocate(zero, block(1));
-        assert_eq!(refused, Err(AllocateError::Exhausted));
+        assert_eq!(refused, EXHAUSTED);
         assert_eq!(system.requests.refused.order(), Order::new(1));
         body(system, zero, one);
         system.check(zero).unwrap();
@@ -40,15 +40,15 @@ fn what_was_refused_is_refused_without_a_search() {
         let before = epoch();
         for request in [block(1), block(2), Request::frames(2), Request::frames(3)] {
             let refused = system.allocate(zero, request);
-            assert_eq!(refused, Err(AllocateError::Exhausted));
+            assert_eq!(refused, EXHAUSTED);
         }
         assert_eq!(epoch(), before);
         // CPU 0 owns a tree, so a search would find that CPU 1 cannot know.
         system.allocate(zero, Request::FRAME).unwrap();
         let hasty = block(1).with_flags(Flags::NO_WAIT);
-        assert_eq!(system.allocate(one, hasty), Err(AllocateError::Exhausted));
+        assert_eq!(system.allocate(one, hasty), EXHAUSTED);
         let nested = system.allocate_nested(CpuId(1), block(1));
-        assert_eq!(nested, Err(AllocateError::Exhausted));
+        assert_eq!(nested, EXHAUSTED);
     });
 }
 
@@ -67,7 +67,7 @@ fn the_smallest_block_is_remembered() {
         }
         allocate_frames(system, cpu, 2);
         let refused = system.allocate(cpu, Request::FRAME);
-        assert_eq!(refused, Err(AllocateError::Exhausted));
+        assert_eq!(refused, EXHAUSTED);
         assert_eq!(system.requests.refused.order(), Some(Order::ZERO));
         system.check(cpu).unwrap();
     });
@@ -110,7 +110,7 @@ fn every_free_ends_a_refusal() {
             system.reserve(zero, range).unwrap();
             system.free(zero, Release::frame(Index(1))).unwrap();
             let refused = system.allocate(zero, block(1));
-            assert_eq!(refused, Err(AllocateError::Exhausted));
+            assert_eq!(refused, EXHAUSTED);
             system.unreserve(zero, range).unwrap();
         },
     ];
@@ -136,10 +136,7 @@ fn a_search_reads_only_words_into_which_frames_were_freed() {
         free_into_tree(system, zero, 131, 1);
         let found = headers.iter().map(|header| header.candidates(two));
         assert!(found.eq([0, 1, 0, 0]));
-        assert_eq!(
-            system.allocate(zero, block(2)),
-            Err(AllocateError::Exhausted)
-        );
+        assert_eq!(system.allocate(zero, block(2)), EXHAUSTED);
         let four = Order::new(2).unwrap();
         assert_eq!(headers[1].candidates(four), 0);
         assert_eq!(system.allocate(zero, block(1)), Ok(Index(130)));

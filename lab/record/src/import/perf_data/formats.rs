@@ -1,7 +1,6 @@
 //! The layout of each event's fields, as described by the recorded kernel.
 //!
-//! Fields move from kernel to kernel; each perf.data file brings the descriptions of
-//! the events that it holds.
+//! Fields move from kernel to kernel; each perf.data file brings the descriptions of the events that it holds.
 //!
 //! # Invariants
 //! A field is read only if it lies inside the sample, and as wide as it was described.

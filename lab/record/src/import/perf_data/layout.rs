@@ -1,7 +1,6 @@
 //! The sections of a perf.data file: events, formats and records.
 //!
-//! Everything a header claims is held against the file's length before any memory is
-//! set aside for it.
+//! Everything a header claims is held against the file's length before any memory is set aside for it.
 //!
 //! # Invariants
 //! A section that is returned lies inside the file.
