@@ -40,8 +40,13 @@ pub use properties::rounds;
 pub use shadow::{Random, Shadow};
 pub use specs::specs;
 
+use alloc::vec::Vec;
+use core::borrow::Borrow;
+
 pub use everybuddy::SystemSpec;
-use everybuddy::{Block, FrameAllocator, FrameRange, Index, Order, Pfn, Platform, Setup};
+use everybuddy::{
+    Block, FrameAllocator, FrameRange, Index, Order, Pfn, Platform, Release, Request, Setup,
+};
 
 /// Builds systems on a platform, and runs code on its CPUs.
 pub trait Host<P: Platform>: Sync {
@@ -98,6 +103,34 @@ pub fn order(order: u8) -> Order {
 /// Returns the block that starts there.
 pub fn block(start: u32, order: u8) -> Block {
     Block::new(Index(start), self::order(order))
+}
+
+/// Allocates single frames.
+///
+/// # Panics
+/// If a request fails.
+pub fn allocate_frames<P: Platform>(
+    system: &(impl FrameAllocator<P> + ?Sized),
+    cpu: &mut P::Cpu,
+    frames: usize,
+) -> Vec<Index> {
+    let frame = |_| system.allocate(cpu, Request::FRAME).expect("a free frame");
+    (0..frames).map(frame).collect()
+}
+
+/// Frees single frames.
+///
+/// # Panics
+/// If a free fails.
+pub fn free_frames<P: Platform>(
+    system: &(impl FrameAllocator<P> + ?Sized),
+    cpu: &mut P::Cpu,
+    frames: impl IntoIterator<Item = impl Borrow<Index>>,
+) {
+    for frame in frames {
+        let release = Release::frame(*frame.borrow());
+        system.free(cpu, release).expect("an allocated frame");
+    }
 }
 
 /// Goes over all specs: `property(spec)` runs for each, and a failure names the spec.

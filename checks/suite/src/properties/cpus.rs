@@ -9,6 +9,7 @@ use everybuddy::{
 use spin::Mutex;
 
 use super::is_as_new;
+use crate::free_frames;
 use crate::{Host, Shadow, order};
 
 /// A call by a CPU beyond the setup's is refused with a typed error, and changes nothing.
@@ -112,9 +113,7 @@ pub fn offline_cpus_are_drained<P: Platform, H: Host<P>>(host: &H, spec: &System
             host.run(2, |cpu| {
                 if cpu.id() == OFFLINE {
                     let frames = [(); 40].map(|()| system.allocate(cpu, Request::FRAME).unwrap());
-                    for frame in frames {
-                        system.free(cpu, Release::frame(frame)).unwrap();
-                    }
+                    free_frames(system, cpu, frames);
                     // A list that predicts keeps nothing after a long run of frees, but some for the next request.
                     let frame = system.allocate(cpu, Request::FRAME).unwrap();
                     system.free(cpu, Release::frame(frame)).unwrap();
@@ -145,9 +144,7 @@ pub fn offline_cpus_are_drained<P: Platform, H: Host<P>>(host: &H, spec: &System
                 // All memory is there without asking any CPU.
                 let request = Request::FRAME.with_flags(Flags::NO_WAIT);
                 let frames = [(); 512].map(|()| system.allocate(cpu, request).unwrap());
-                for frame in frames {
-                    system.free(cpu, Release::frame(frame)).unwrap();
-                }
+                free_frames(system, cpu, frames);
                 // A CPU can drain itself this way, too.
                 assert_eq!(system.drain_parked(cpu, cpu.id()), Ok(()));
                 assert_eq!(system.buffered_frames(cpu.id()), 0);

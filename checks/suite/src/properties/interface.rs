@@ -9,6 +9,7 @@ use everybuddy::{
 };
 
 use super::is_as_new;
+use crate::free_frames;
 use crate::{Host, Shadow, order};
 
 /// Every wrong release is refused with its typed error, and changes nothing.
@@ -150,9 +151,7 @@ pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) 
                 Err(RegionError::NotReserved(Pfn(4299)))
             );
             system.unreserve(cpu, range(4300, 308)).unwrap();
-            for frame in held {
-                system.free(cpu, Release::frame(frame)).unwrap();
-            }
+            free_frames(system, cpu, held);
             system.add(cpu, range(4099, 200)).unwrap();
             is_as_new(system, cpu, &[range(4096, 512)]);
         });
@@ -198,9 +197,7 @@ pub fn memory_can_arrive_later<P: Platform, H: Host<P>>(host: &H, spec: &SystemS
                 held.push(frame);
             }
             assert_eq!(held.len(), 3772);
-            for frame in held {
-                system.free(cpu, Release::frame(frame)).unwrap();
-            }
+            free_frames(system, cpu, held);
             is_as_new(system, cpu, &ranges);
         });
     });

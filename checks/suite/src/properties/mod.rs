@@ -33,6 +33,7 @@ use spin::Mutex;
 
 use crate::model::Model;
 use crate::{Host, MEMORIES, Random, Shadow, frames_of, order};
+use crate::{allocate_frames, free_frames};
 
 /// Checks that everything is free, coalesced and in place, as when the system was built.
 fn is_as_new<P: Platform>(system: &dyn FrameAllocator<P>, cpu: &mut P::Cpu, ranges: &[FrameRange]) {
@@ -241,12 +242,8 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
     host.build(spec, &Setup::new(RANGES, CPUS), &mut |system| {
         // Each CPU leaves some frames in its list, and parks. Then one takes everything.
         host.run(CPUS, |cpu| {
-            let held: Vec<_> = (0..20)
-                .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
-                .collect();
-            for frame in held {
-                system.free(cpu, Release::frame(frame)).unwrap();
-            }
+            let held: Vec<_> = allocate_frames(system, cpu, 20);
+            free_frames(system, cpu, held);
             system.park(cpu);
         });
         host.run(1, |cpu| {
@@ -255,9 +252,7 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
                 held.push(frame);
             }
             assert_eq!(held.len(), 256);
-            for frame in held {
-                system.free(cpu, Release::frame(frame)).unwrap();
-            }
+            free_frames(system, cpu, held);
             system.park(cpu);
         });
         // The same with the others running: each goes on taking a frame and giving it back. A request fails
@@ -280,9 +275,7 @@ pub fn frames_in_other_lists_are_found<P: Platform, H: Host<P>>(host: &H, spec: 
                         "{} of 256",
                         held.len()
                     );
-                    for frame in held {
-                        system.free(cpu, Release::frame(frame)).unwrap();
-                    }
+                    free_frames(system, cpu, held);
                 }
             } else {
                 while done.load(Ordering::Relaxed) == 0 {
@@ -357,9 +350,7 @@ pub fn a_request_fails_only_when_all_is_held<P: Platform, H: Host<P>>(host: &H, 
                             error.1
                         );
                     }
-                    for frame in own.drain(..) {
-                        system.free(cpu, Release::frame(frame)).unwrap();
-                    }
+                    free_frames(system, cpu, own.drain(..));
                 }
                 system.park(cpu);
             });

@@ -12,6 +12,7 @@ use spin::Mutex;
 use super::is_as_new;
 use crate::model::Model;
 use crate::{Host, Random, Shadow, frames_of, order};
+use crate::{allocate_frames, free_frames};
 
 /// Given frames are allocated if all of them are free; otherwise the error names the first that is not, and nothing
 /// changes. Several CPUs never share one.
@@ -147,12 +148,8 @@ pub fn places_are_kept<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) {
         // Another CPU leaves frames in its list.
         host.run(2, |cpu| {
             if cpu.id().0 == 1 {
-                let held: Vec<_> = (0..30)
-                    .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
-                    .collect();
-                for frame in held {
-                    system.free(cpu, Release::frame(frame)).unwrap();
-                }
+                let held: Vec<_> = allocate_frames(system, cpu, 30);
+                free_frames(system, cpu, held);
             }
             system.park(cpu);
         });

@@ -11,7 +11,7 @@ use everybuddy::platform::NativeCpus;
 use everybuddy::{
     AllocateError, Block, CpuId, FrameRange, Index, Order, Pfn, Release, Request, Setup,
 };
-use everybuddy_suite::{Cpu, Shadow, System, claim, on, order};
+use everybuddy_suite::{Cpu, Shadow, System, claim, free_frames, on, order};
 
 const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 20)];
 const FRAMES: u32 = 20;
@@ -116,9 +116,7 @@ fn acquisitions(system: &System<'_>) -> [u64; 2] {
     taken.extend((0..8).map(|_| system.allocate(&mut cpu, Request::FRAME).unwrap()));
     let before = cpu.probe().counts;
     assert_eq!(before.frames_refilled, 16);
-    for frame in taken {
-        system.free(&mut cpu, Release::frame(frame)).unwrap();
-    }
+    free_frames(system, &mut cpu, taken);
     let drain = cpu.probe().counts.since(&before);
     assert_eq!((drain.drains, drain.frames_drained), (1, 8));
     [refill.locks, drain.locks]

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{Block, Counts, CpuId, FrameRange, Index, Order, Pfn, Release, Request, Setup};
-use everybuddy_suite::{Cpu, System, claim, on, on_cpus};
+use everybuddy_suite::{Cpu, System, claim, free_frames, on, on_cpus};
 use proptest::prelude::*;
 
 /// 256 MiB: the batch is 31.
@@ -32,9 +32,7 @@ fn with(
                 .collect()
         };
         let give = |cpu: &mut Cpu, frames: &[Index]| {
-            for frame in frames {
-                system.free(cpu, Release::frame(*frame)).unwrap();
-            }
+            free_frames(system, cpu, frames);
         };
         let park = |cpu: &mut Cpu| system.park(cpu);
         body(&take, &give, &park, cpu);
@@ -107,9 +105,7 @@ fn the_marks_follow_the_memory_as_in_linux() {
                 let refilled = if bypasses { 0 } else { batch };
                 assert_eq!(counts(cpu).frames_refilled, counts(cpu).refills * refilled);
                 assert_eq!(counts(cpu).refills, if bypasses { 0 } else { 6 });
-                for frame in &held {
-                    system.free(cpu, Release::frame(*frame)).unwrap();
-                }
+                free_frames(system, cpu, &held);
                 // At the high mark, a list without bypass returns one batch.
                 let kept = if bypasses { high } else { high - batch };
                 let snapshot = system.snapshot(cpu);
@@ -221,9 +217,7 @@ fn what_is_counted_is_balanced_when_all_is_free() {
                     system.free(cpu, Release::frame(frame)).unwrap();
                 }
             }
-            for frame in held {
-                system.free(cpu, Release::frame(frame)).unwrap();
-            }
+            free_frames(system, cpu, held);
             system.drain(cpu);
             system.quiesce(cpu).unwrap();
             let counts = counts(cpu);
@@ -427,9 +421,7 @@ fn never_coalesces_only_on_demand() {
         &[FrameRange::new(Pfn(0), 1024)],
         |system, [cpu]| {
             let held = [(); 1024].map(|()| system.allocate(cpu, Request::FRAME).unwrap());
-            for frame in held {
-                system.free(cpu, Release::frame(frame)).unwrap();
-            }
+            free_frames(system, cpu, held);
             assert_eq!(system.snapshot(cpu).free_blocks[0], 1024);
             // It is reclaimed before a request is refused, also without quiescing.
             let all = Request::order(Order::TEN);

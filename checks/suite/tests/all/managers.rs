@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
 use everybuddy::{AllocateError, CpuId, Event, FrameRange, Pfn, Progress, Release, Request, Setup};
 use everybuddy_suite::platform::waiting_by;
-use everybuddy_suite::{System, claim, on, on_cpus};
+use everybuddy_suite::{System, claim, free_frames, on, on_cpus};
 
 const FRAMES: u64 = 16;
 const MANAGER: usize = 2;
@@ -119,9 +119,7 @@ fn a_manager_whose_caller_has_left_does_not_wait_for_another_one() {
                 manager.join().unwrap();
             }
         });
-        for frame in taken {
-            system.free(&mut owner, Release::frame(frame)).unwrap();
-        }
+        free_frames(system, &mut owner, taken);
         assert_eq!(system.quiesce(&mut owner), Ok(()));
         let census = system.check(&mut owner).unwrap();
         assert_eq!((census.free, census.allocated), (FRAMES, 0));

@@ -6,7 +6,7 @@ use everybuddy::{
     FrameAllocator, FrameRange, Node, Nodes, Pfn, Place, RegionError, Release, Request, Setup,
     SystemSpec, Zone, metadata_layout,
 };
-use everybuddy_suite::{Machine, claim, for_each_spec, on};
+use everybuddy_suite::{Machine, claim, for_each_spec, free_frames, on};
 
 use crate::nodes::with_systems;
 
@@ -124,9 +124,7 @@ fn on_map(spec: &SystemSpec, ranges: &[FrameRange]) {
             }
             let mut physical: Vec<_> = held.iter().map(|frame| span.physical(*frame).0).collect();
             physical.sort_unstable();
-            for frame in held {
-                system.free(cpu, Release::frame(frame)).unwrap();
-            }
+            free_frames(system, cpu, held);
             physical
         };
         assert_eq!(all(cpu), expected);

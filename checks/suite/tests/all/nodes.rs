@@ -7,7 +7,9 @@ use everybuddy::{
     SystemSpec, Zone, build_erased,
 };
 use everybuddy_suite::platform::memory_for;
-use everybuddy_suite::{Cpu, Host, Machine, Threads, claim, properties};
+use everybuddy_suite::{
+    Cpu, Host, Machine, Threads, allocate_frames, claim, free_frames, properties,
+};
 
 type System<'s> = dyn FrameAllocator<Machine> + 's;
 
@@ -174,9 +176,7 @@ fn a_request_is_served_near_its_cpu_and_falls_back_by_distance() {
                     assert_eq!(shortage.reason(), Reason::Elsewhere);
                     assert_eq!(shortage.elsewhere, 64);
                 }
-                for frame in held {
-                    nodes.free(cpu, Release::frame(frame)).unwrap();
-                }
+                free_frames(nodes, cpu, held);
                 nodes.quiesce(cpu).unwrap();
                 assert_eq!(nodes.check(cpu).unwrap().free, 192);
             }
@@ -217,9 +217,7 @@ fn the_state_of_a_zone_lists_its_page_blocks_by_type() {
         assert_eq!(by_type(cpu), expected);
         let all = nodes.snapshot(cpu).page_blocks;
         assert_eq!(all.map(|of_type| of_type.blocks), [6, 1, 1, 0]);
-        for frame in held {
-            nodes.free(cpu, Release::frame(frame)).unwrap();
-        }
+        free_frames(&nodes, cpu, held);
         let free = by_type(cpu).into_iter().flatten().map(|(_, free)| free);
         assert_eq!(free.sum::<u64>(), 128);
     });
@@ -257,9 +255,7 @@ fn a_reserve_is_kept_for_requests_that_no_higher_zone_can_serve() {
                 held.push(frame);
             }
             assert_eq!(held.len(), 128);
-            for frame in held.drain(1..) {
-                nodes.free(cpu, Release::frame(frame)).unwrap();
-            }
+            free_frames(&nodes, cpu, held.drain(1..));
             // Ranges count as well.
             nodes.reserve(cpu, FrameRange::new(Pfn(0), 50)).unwrap();
             nodes.check(cpu).unwrap();
@@ -431,12 +427,8 @@ fn a_check_counts_what_lists_hold() {
             let cpus = NativeCpus::new(2);
             for id in 0..2 {
                 let mut cpu = claim(&cpus, id);
-                let held: Vec<_> = (0..10)
-                    .map(|_| nodes.allocate(&mut cpu, Request::FRAME).unwrap())
-                    .collect();
-                for frame in &held[..7] {
-                    nodes.free(&mut cpu, Release::frame(*frame)).unwrap();
-                }
+                let held: Vec<_> = allocate_frames(&nodes, &mut cpu, 10);
+                free_frames(&nodes, &mut cpu, &held[..7]);
             }
             let mut cpu = claim(&NativeCpus::new(2), 0);
             let census = nodes.check(&mut cpu).unwrap();

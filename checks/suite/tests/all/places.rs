@@ -8,7 +8,7 @@ use everybuddy::{
     AllocateError, Colours, CpuId, CpuToken, Event, Flags, FrameAllocator, FrameRange, FreeError,
     Index, Nodes, Pfn, Place, Release, Request, Setup, Visit, Zone,
 };
-use everybuddy_suite::{Cpu, claim, on, on_cpus, order};
+use everybuddy_suite::{Cpu, allocate_frames, claim, free_frames, on, on_cpus, order};
 
 /// Rounds of two CPUs against each other: a few seconds.
 const ROUNDS: u32 = 300_000;
@@ -27,9 +27,7 @@ fn beside_a_silent_cpu(body: impl Fn(&System<'_>, &mut Cpu)) {
         on(spec, &Setup::new(&ranges, 2), |system| {
             let cpus = NativeCpus::new(2);
             let mut silent = claim(&cpus, 1);
-            let held: Vec<_> = (0..40)
-                .map(|_| system.allocate(&mut silent, Request::FRAME).unwrap())
-                .collect();
+            let held: Vec<_> = allocate_frames(system, &mut silent, 40);
             // Every second frame is free in the zone, and the others are in the list.
             for frame in held {
                 match frame.0 % 2 {
@@ -185,9 +183,7 @@ fn owner_against_zone(
     on("pcp-buddy+order=2", &Setup::new(&ranges, 3), |system| {
         let cpus = NativeCpus::new(3);
         let mut owner = claim(&cpus, 0);
-        let mut held: Vec<_> = (0..4)
-            .map(|_| system.allocate(&mut owner, Request::FRAME).unwrap())
-            .collect();
+        let mut held: Vec<_> = allocate_frames(system, &mut owner, 4);
         held.sort();
         let lower = held[0];
         let upper = Index(lower.0 + 1);
@@ -214,9 +210,7 @@ fn owner_against_zone(
         });
         system.check(&mut owner).unwrap();
         system.free(&mut owner, Release::frame(upper)).unwrap();
-        for frame in &held[2..] {
-            system.free(&mut owner, Release::frame(*frame)).unwrap();
-        }
+        free_frames(system, &mut owner, &held[2..]);
         system.park(&mut owner);
         let mut last = claim(&cpus, 2);
         system.quiesce(&mut last).unwrap();

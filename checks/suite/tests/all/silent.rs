@@ -10,7 +10,7 @@ use everybuddy::{
     Release, Request, Setup,
 };
 use everybuddy_suite::platform::{timed_by, waiting_by};
-use everybuddy_suite::{Cpu, Machine, System, claim, on, on_cpus};
+use everybuddy_suite::{Cpu, Machine, System, allocate_frames, claim, free_frames, on, on_cpus};
 
 /// Runs with CPU 1 silent.
 fn silence(system: &System<'_>) {
@@ -18,9 +18,7 @@ fn silence(system: &System<'_>) {
     let mut cpus: Vec<Cpu> = (0..3).map(|id| claim(&set, id)).collect();
     // CPUs 1 and 2 keep four frames each. Only CPU 2 parks.
     for cpu in &mut cpus[1..] {
-        let held: Vec<_> = (0..4)
-            .map(|_| system.allocate(cpu, Request::FRAME).unwrap())
-            .collect();
+        let held: Vec<_> = allocate_frames(system, cpu, 4);
         held.iter()
             .for_each(|frame| system.free(cpu, Release::frame(*frame)).unwrap());
     }
@@ -203,12 +201,8 @@ fn pauses_and_reads(system: &System<'_>) -> (u64, u64) {
     TIME.set((0, 0));
     let set = NativeCpus::new(2);
     let mut cpus: Vec<Cpu> = (0..2).map(|id| claim(&set, id)).collect();
-    let held: Vec<_> = (0..4)
-        .map(|_| system.allocate(&mut cpus[1], Request::FRAME).unwrap())
-        .collect();
-    for frame in held {
-        system.free(&mut cpus[1], Release::frame(frame)).unwrap();
-    }
+    let held: Vec<_> = allocate_frames(system, &mut cpus[1], 4);
+    free_frames(system, &mut cpus[1], held);
     let no_wait = Request::FRAME.with_flags(Flags::NO_WAIT);
     while system.allocate(&mut cpus[0], no_wait).is_ok() {}
     assert_eq!(TIME.get().1, 0, "the clock is not read without a wait");

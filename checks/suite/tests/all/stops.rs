@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use everybuddy::platform::{NativeCpus, Spin, Waiting};
 use everybuddy::{AllocateError, Event, FrameRange, Index, Pfn, Platform, Release, Request, Setup};
 use everybuddy_suite::platform::{timed_by, waiting_by};
-use everybuddy_suite::{Cpu, Machine, System, claim, on};
+use everybuddy_suite::{Cpu, Machine, System, claim, free_frames, on};
 
 const FRAMES: u64 = 64;
 
@@ -127,9 +127,7 @@ fn run(name: &str, stop_after: u32, system: &System<'_>) -> Ran {
         AllocateError::Busy => assert!(lost > 0, "{name} at {stop}: nothing is in hand"),
         error => panic!("{name} at {stop}: {error}"),
     }
-    for frame in taken {
-        system.free(&mut other, Release::frame(frame)).unwrap();
-    }
+    free_frames(system, &mut other, taken);
     sum(&mut other);
     Ran {
         finished,

@@ -2,7 +2,9 @@
 
 use everybuddy::platform::NativeCpus;
 use everybuddy::{Counts, Flags, FrameRange, Index, Pfn, Release, Request, Setup};
-use everybuddy_suite::{Cpu, Random, System, all_at_once, any, claim, for_each_spec, on_cpus};
+use everybuddy_suite::{
+    Cpu, Random, System, all_at_once, any, claim, for_each_spec, free_frames, on_cpus,
+};
 
 /// 256 MiB: a magazine has 31 frames.
 pub(crate) const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 1 << 16)];
@@ -31,9 +33,7 @@ pub(crate) fn allocate(system: &System<'_>, cpu: &mut Cpu, frames: u64) -> Vec<I
 
 /// Frees frames one by one.
 pub(crate) fn free(system: &System<'_>, cpu: &mut Cpu, frames: &[Index]) {
-    for frame in frames {
-        system.free(cpu, Release::frame(*frame)).unwrap();
-    }
+    free_frames(system, cpu, frames);
 }
 
 /// The parts of an allocation may have several owners, as those of a page that a kernel splits.
