@@ -431,14 +431,14 @@ fn with_own_tree(body: impl FnOnce(&Trees<'_>, &mut Cpu)) {
 #[test]
 fn a_block_of_several_words_is_not_freed_if_another_cpu_freed_a_frame_of_it() {
     with_own_tree(|system, cpu| {
-        let nine = Order::new(9).unwrap();
+        let nine = order(9);
         let start = system.allocate(cpu, Request::order(nine)).unwrap();
         let middle = Index(start.0 + 100);
         system
             .free_nested(CpuId(0), Release::frames(middle, 1))
             .unwrap();
         let block = Release::block(crate::Block::new(start, nine));
-        let allocated = Order::new(6).unwrap();
+        let allocated = order(6);
         let refused = Err(FreeError::WrongOrder { allocated });
         assert_eq!(system.free(cpu, block), refused);
         let again = system.free_nested(CpuId(0), Release::frames(middle, 1));
@@ -466,7 +466,7 @@ fn a_free_frame_above_the_first_fit_point_waits_for_its_turn() {
             assert_eq!(system.allocate(cpu, Request::FRAME), Ok(Index(expected)));
         }
         // The list has the rest of the word. A block above it is freed frame by frame: none of them enters the list.
-        let order = Order::new(3).unwrap();
+        let order = order(3);
         let block = system.allocate(cpu, Request::order(order)).unwrap();
         assert_eq!(block, Index(WORD));
         for frame in WORD..WORD + 8 {
@@ -556,7 +556,7 @@ fn a_run_needs_no_more_than_its_frames() {
 #[test]
 fn a_free_far_beyond_the_span_is_foreign() {
     with_cpus((4096, 0), (Some(4096), 10), |system, [cpu]| {
-        for order in (0..=10).map(|order| Order::new(order).unwrap()) {
+        for order in (0..=10).map(order) {
             for start in [4096, 4097, u32::MAX - 1, u32::MAX].map(Index) {
                 let block = Release::block(crate::Block { start, order });
                 assert_eq!(system.free(cpu, block), Err(FreeError::Foreign));
@@ -592,7 +592,7 @@ fn a_tree_with_returned_frames_is_not_taken_for_a_whole_one() {
         assert_eq!(system.allocate_at(cpu, held), Ok(Index(70)));
         let returned = Release::frames(Index(71), 1);
         system.free_nested(CpuId(0), returned).unwrap();
-        let order = Order::new(7).unwrap();
+        let order = order(7);
         let block = system.allocate(cpu, Request::order(order));
         assert_eq!(block, Ok(Index(128)));
         assert_eq!(system.check(cpu).unwrap().allocated, 129);
@@ -618,7 +618,7 @@ fn a_tree_that_is_kept_after_frees_is_not_passed_over() {
         allocate_frames(system, first, 3);
         system.drain(first);
         system.free(second, Release::frames(Index(200), 2)).unwrap();
-        let pair = Request::order(Order::new(1).unwrap());
+        let pair = Request::order(order(1));
         let tried = system.allocate(
             first,
             Request {

@@ -39,10 +39,7 @@ systems! {
         deviates: "The usage counts the block that is being freed: without it not everything coalesces eventually. \
             Memory need not be a power of two. +reclaim=on coalesces everything before a request is refused.",
         preset: LOCAL_LISTS,
-        rule: Rule::Watermarks {
-            lazy: 500,
-            speedup: 500,
-        },
+        rule: Rule::Watermarks { lazy: 500, speedup: 500 },
     }
 
     /// `delay-2`: the lazy buddy of UNIX System V.
@@ -66,10 +63,7 @@ systems! {
         faithful: "Locally free blocks at the head of a list, allocation from the head, splits as in delay-2.",
         deviates: "Not a design of the paper. Everything is coalesced before a request is refused (+reclaim=off \
             refuses it), at quiesce, and before memory is taken out of service; otherwise a free merges nothing.",
-        preset: Options {
-            reclaim: Some(Switch::On),
-            ..LOCAL_LISTS
-        },
+        preset: Options { reclaim: Some(Switch::On), ..LOCAL_LISTS },
         rule: Rule::NEVER,
     }
 }

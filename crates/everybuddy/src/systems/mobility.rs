@@ -29,9 +29,6 @@ systems! {
             Atomic requests have no reserve, page blocks cannot be isolated, and Linux's per-CPU lists by type are \
             missing. With steal=mixed, page blocks that serve several classes have a type of their own, which Linux \
             does not have.",
-        preset: Options {
-            structure: Some(StructureKind::MobilityLists),
-            ..Options::NONE
-        },
+        preset: Options { structure: Some(StructureKind::MobilityLists), ..Options::NONE },
     }
 }

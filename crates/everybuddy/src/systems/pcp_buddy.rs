@@ -35,9 +35,6 @@ systems! {
             block by an atomic exchange, so that of two CPUs that free a block by its order one \
             is refused. Nested frees do not claim.",
         list: ListKind::PcpBuddy,
-        preset: Options {
-            percpu: Some(ListAccess::Locked),
-            ..Options::NONE
-        },
+        preset: Options { percpu: Some(ListAccess::Locked), ..Options::NONE },
     }
 }

@@ -83,10 +83,7 @@ systems! {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         list: ListKind::Linux,
-        preset: Options {
-            high: Some(Count::preset(186)),
-            ..DOMAINS
-        },
+        preset: Options { high: Some(Count::preset(186)), ..DOMAINS },
     }
 
     /// `spring-fixlazy-372`: the core layer behind a list of 372 frames.
@@ -97,10 +94,7 @@ systems! {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         list: ListKind::Linux,
-        preset: Options {
-            high: Some(Count::preset(372)),
-            ..DOMAINS
-        },
+        preset: Options { high: Some(Count::preset(372)), ..DOMAINS },
     }
 
     /// `spring-fixlazy-744`: the core layer behind a list of 744 frames.
@@ -111,9 +105,6 @@ systems! {
         faithful: FAITHFUL,
         deviates: DEVIATES,
         list: ListKind::Linux,
-        preset: Options {
-            high: Some(Count::preset(744)),
-            ..DOMAINS
-        },
+        preset: Options { high: Some(Count::preset(744)), ..DOMAINS },
     }
 }

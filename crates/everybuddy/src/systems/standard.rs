@@ -93,10 +93,7 @@ systems! {
         source: "[Spring] IV",
         faithful: FIXED_FAITHFUL,
         deviates: FIXED_DEVIATES,
-        preset: Options {
-            high: Some(Count::preset(186)),
-            ..Options::NONE
-        },
+        preset: Options { high: Some(Count::preset(186)), ..Options::NONE },
         list: ListKind::Linux,
     }
 
@@ -107,10 +104,7 @@ systems! {
         source: "[Spring] IV",
         faithful: FIXED_FAITHFUL,
         deviates: FIXED_DEVIATES,
-        preset: Options {
-            high: Some(Count::preset(372)),
-            ..Options::NONE
-        },
+        preset: Options { high: Some(Count::preset(372)), ..Options::NONE },
         list: ListKind::Linux,
     }
 
@@ -121,10 +115,7 @@ systems! {
         source: "[Spring] IV",
         faithful: FIXED_FAITHFUL,
         deviates: FIXED_DEVIATES,
-        preset: Options {
-            high: Some(Count::preset(744)),
-            ..Options::NONE
-        },
+        preset: Options { high: Some(Count::preset(744)), ..Options::NONE },
         list: ListKind::Linux,
     }
 }

@@ -29,7 +29,7 @@ fn blocks_after_replacement(large: u32) -> u32 {
     let mut blocks = 0;
     with_used(used, |system, cpu| {
         let mut random = Random(5);
-        let three = Order::new(3).unwrap();
+        let three = order(3);
         let mut held: Vec<_> = (0..used).map(|frame| (Index(frame), Order::ZERO)).collect();
         let release = |(start, order)| Release::block(crate::Block::new(start, order));
         let frames = |held: &Vec<(Index, Order)>| held.len() as u32;
@@ -49,7 +49,7 @@ fn blocks_after_replacement(large: u32) -> u32 {
         }
         system.park(cpu);
         let free = system.snapshot(cpu);
-        blocks = free.available_blocks(Order::new(9).unwrap()) as u32;
+        blocks = free.available_blocks(order(9)) as u32;
     });
     blocks
 }

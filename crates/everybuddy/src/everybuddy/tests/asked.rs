@@ -39,7 +39,7 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
             system.allocate(cpu, Request::frames(3)).unwrap();
         },
         |system, cpu| {
-            let word = Request::order(Order::new(6).unwrap());
+            let word = Request::order(order(6));
             system
                 .allocate(cpu, word.with_flags(Flags::NO_WAIT))
                 .unwrap();

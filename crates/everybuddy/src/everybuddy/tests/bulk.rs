@@ -121,12 +121,12 @@ fn a_bulk_takes_no_whole_words_of_a_tree_of_the_other_kind() {
 fn a_bulk_of_blocks_of_several_trees_takes_none_from_the_current_tree() {
     let tree = LARGEST_TREE;
     with_cpus((8 * tree, 0), (Some(tree), 13), |system, [cpu]| {
-        let word = Order::new(6).unwrap();
+        let word = order(6);
         let start = system.allocate(cpu, Request::order(word)).unwrap();
         let block = Release::block(crate::Block::new(start, word));
         system.free(cpu, block).unwrap();
         let mut out = [Index(1); 5];
-        let request = Request::order(Order::new(13).unwrap());
+        let request = Request::order(order(13));
         assert_eq!(system.allocate_bulk(cpu, request, &mut out), Ok(4));
         assert_eq!(out[..4], [0, 2, 4, 6].map(|first| Index(first * tree)));
         assert_eq!(system.check(cpu).unwrap().free, 0);

@@ -25,12 +25,12 @@ fn a_refusal_is_remembered_only_if_no_free_was_counted_and_no_smaller_one_is_kno
     two(4 * TREE, TREE, |system, _, _| {
         let refused = &system.requests.refused;
         let moment = refused.moment();
-        refused.remember(moment, Order::new(1).unwrap());
-        refused.remember(moment, Order::new(2).unwrap());
+        refused.remember(moment, order(1));
+        refused.remember(moment, order(2));
         assert_eq!(refused.order(), Order::new(1));
         refused.forget();
         assert_eq!(refused.order(), None);
-        refused.remember(moment, Order::new(1).unwrap());
+        refused.remember(moment, order(1));
         assert_eq!(refused.order(), None);
     });
 }
@@ -175,7 +175,7 @@ fn only_frees_below_the_point_count_and_only_since_its_return() {
         let list = singles(system, 0, Kind::Staying);
         system.allocate(zero, Request::FRAME).unwrap();
         let start = system.allocate(zero, block(5)).unwrap();
-        let above = crate::Block::new(start, Order::new(5).unwrap());
+        let above = crate::Block::new(start, order(5));
         system.free(zero, Release::block(above)).unwrap();
         assert_eq!(place.passed.get(), 0);
         place.passed.set(7);
@@ -288,7 +288,7 @@ fn the_check_finds_what_is_wrong() {
             assert!(system.shared.trees.words[0].post(1))
         }),
         ("remembered", |system| {
-            system.shared.trees.headers[1].note_failed(Order::new(1).unwrap(), 1);
+            system.shared.trees.headers[1].note_failed(order(1), 1);
         }),
         ("marked", |system| {
             system.shared.spent[0].store(1 << 2, Ordering::Relaxed);
@@ -313,7 +313,7 @@ fn the_tree_from_which_a_cpu_allocates_small_blocks_is_kept_when_it_is_whole() {
     const TREE: u32 = 512;
     with_cpus((64 * TREE, 0), (Some(TREE), 9), |system, [cpu]| {
         allocate_frames(system, cpu, 10 * TREE);
-        let order = Order::new(5).unwrap();
+        let order = order(5);
         let start = system.allocate(cpu, block(5)).unwrap();
         assert_eq!(start, Index(10 * TREE));
         let freed = Release::block(crate::Block::new(start, order));
@@ -367,7 +367,7 @@ fn a_run_of_a_tree_and_a_part_leaves_what_is_known_of_the_rest() {
 #[test]
 fn a_block_of_several_own_trees_may_be_the_last_one() {
     with_system((6 * TREE, 0), 1, (Some(TREE), 8), |system| {
-        let (shared, order) = (&system.shared, Order::new(8).unwrap());
+        let (shared, order) = (&system.shared, order(8));
         let last = shared.trees.count() - 1;
         assert!(shared.claim_all(1, 0, last, 0));
         let take = |frames| {

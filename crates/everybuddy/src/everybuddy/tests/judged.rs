@@ -216,7 +216,7 @@ fn trees_of_others_stay_theirs_if_not_all_of_a_run_can_be_claimed() {
 
 #[test]
 fn a_shortage_names_the_cpu_that_keeps_a_block_or_else_most_frames() {
-    let block = Order::new(6).unwrap();
+    let block = order(6);
     // Three trees, one of each CPU.
     with_system((3 * TREE_OF_TWO, 0), 3, (Some(TREE_OF_TWO), 7), |system| {
         let set = NativeCpus::new(3);

@@ -98,7 +98,7 @@ fn a_request_finds_what_its_own_cpu_keeps_for_another_kind() {
 fn a_cpu_is_not_busy_because_of_what_it_keeps_itself() {
     with_kept(Class::Unmovable, |system, zero, one| {
         system.park(zero);
-        let tree = Request::order(Order::new(7).unwrap()).with_flags(Flags::NO_WAIT);
+        let tree = Request::order(order(7)).with_flags(Flags::NO_WAIT);
         assert_eq!(system.allocate(one, tree), Ok(Index(2 * TREE)));
         assert_eq!(system.allocate(one, tree), Ok(Index(3 * TREE)));
         assert!(system.locals[1].may_keep());
@@ -135,17 +135,14 @@ fn a_frame_that_only_this_cpu_keeps_makes_others_busy() {
 #[test]
 fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
     with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
-        let order = Order::new(6).unwrap();
-        assert_eq!(system.allocate(zero, Request::order(order)), Ok(Index(0)));
+        let six = order(6);
+        assert_eq!(system.allocate(zero, Request::order(six)), Ok(Index(0)));
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE)));
         let part = Release::frames(Index(20), 1);
         system.free(one, part).unwrap();
         assert!(is_pending(system, 1, 20));
-        let block = Release::block(crate::Block {
-            start: Index(0),
-            order,
-        });
-        let allocated = Order::new(4).unwrap();
+        let block = Release::block(crate::Block::new(Index(0), six));
+        let allocated = order(4);
         let refused = Err(FreeError::WrongOrder { allocated });
         assert_eq!(system.free(zero, block), refused);
         let parts = [(0, 20), (21, 43)];
@@ -156,7 +153,7 @@ fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
         system.park(one);
         system.quiesce(zero).unwrap();
         // The tree is whole again.
-        let block = Request::order(Order::new(7).unwrap());
+        let block = Request::order(order(7));
         assert_eq!(system.allocate(zero, block), Ok(Index(0)));
     });
 }

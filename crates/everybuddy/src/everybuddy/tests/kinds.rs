@@ -67,7 +67,7 @@ fn kinds_do_not_mix(seed: u64) {
                 1 => {
                     let refused = system.allocate(cpu, Request::frames(9000).with_class(class));
                     assert!(refused.is_err());
-                    let order = Order::new(10).unwrap();
+                    let order = Order::TEN;
                     let block = Request::order(order).with_class(class);
                     while let Ok(start) = system.allocate(cpu, block) {
                         held.push((start, order, movable));
@@ -119,7 +119,7 @@ fn fill_from(system: &Trees<'_>, cpu: &mut Cpu, first: u32) {
 fn a_small_request_takes_the_tree_of_large_blocks_before_one_of_the_other_kind() {
     with_eight_trees(|system, cpu| {
         fill_from(system, cpu, 2);
-        let six = Request::order(Order::new(6).unwrap()).with_class(Class::Movable);
+        let six = Request::order(order(6)).with_class(Class::Movable);
         assert_eq!(
             system.allocate(cpu, frame_of(Class::Unmovable)),
             Ok(Index(0))
@@ -181,7 +181,7 @@ fn a_refused_request_does_not_change_the_kind_of_a_tree() {
         let kinds = || (0..8).map(|tree| system.shared.trees.header(tree).unwrap().kind());
         let expected = (0..8).map(|tree| Kind::ALL[usize::from(tree >= 4)]);
         for class in Class::ALL {
-            let order = Request::order(Order::new(10).unwrap()).with_class(class);
+            let order = Request::order(order(10)).with_class(class);
             for flags in [Flags::NONE, Flags::NO_WAIT] {
                 let refused = system.allocate(cpu, order.with_flags(flags));
                 assert_eq!(refused, EXHAUSTED);
@@ -215,7 +215,7 @@ fn nested_requests_and_large_blocks_have_kinds() {
     });
     // A block of two trees.
     with_cpus((8 * WORD, 0), (Some(WORD), 7), |system, [cpu]| {
-        let order = Order::new(7).unwrap();
+        let order = order(7);
         let block = Request::order(order).with_class(Class::Movable);
         let start = system.allocate(cpu, block).unwrap();
         for tree in [start.0 / WORD, start.0 / WORD + 1] {
@@ -250,7 +250,7 @@ fn a_tree_changes_its_kind_only_if_half_of_it_is_whole() {
     for (words, expected) in [(8, Kind::Movable), (7, Kind::Staying)] {
         with_eight_trees(|system, cpu| {
             for _ in 0..8 * TREE / WORD {
-                let word = Order::new(6).unwrap();
+                let word = order(6);
                 system.allocate(cpu, Request::order(word)).unwrap();
             }
             for word in 0..words {

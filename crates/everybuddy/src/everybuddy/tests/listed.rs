@@ -181,7 +181,7 @@ fn blocks_have_lists_by_order_and_kind() {
 #[test]
 fn a_block_whose_buddy_is_free_enters_no_list_in_a_shortage() {
     with_own_tree(|system, cpu| {
-        let pair = Order::new(1).unwrap();
+        let pair = order(1);
         let [left, right, other] = [4, 6, 8].map(Index);
         let given = [(); 4].map(|()| system.allocate(cpu, Request::order(pair)).unwrap());
         assert_eq!(given, [Index(2), left, right, other]);
@@ -207,7 +207,7 @@ fn a_block_whose_buddy_is_free_enters_no_list_in_a_shortage() {
 fn a_full_list_of_blocks_ends_allocation_from_high_addresses() {
     with_system((1 << 18, 0), 1, (None, 10), |system| {
         let mut cpu: Cpu = NativeCpus::new(1).claim(CpuId(0)).unwrap();
-        let three = Order::new(3).unwrap();
+        let three = order(3);
         // All blocks of 13 words: then the list is empty.
         let held: Vec<_> = (0..13 * 8)
             .map(|_| system.allocate(&mut cpu, Request::order(three)).unwrap())
@@ -274,7 +274,7 @@ fn lists_are_longer_where_memory_is_large() {
 #[test]
 fn a_free_that_no_list_can_hold_does_not_leave_the_current_tree() {
     with_two_cpus(|system, zero, _| {
-        let order = Order::new(2).unwrap();
+        let order = order(2);
         let local = system.local(zero.id()).unwrap();
         let list = local.list(order, Kind::Staying).unwrap();
         assert_eq!(list.entries.len(), 0, "this memory is too small for a list");

@@ -98,7 +98,7 @@ fn a_tree_of_which_few_words_are_in_use_is_released() {
 
 #[test]
 fn the_tree_from_which_a_cpu_allocates_is_kept_when_it_is_whole() {
-    for order in [0, 3, 6].map(|order| Order::new(order).unwrap()) {
+    for order in [0, 3, 6].map(order) {
         with_cpus((8 * TREE, 0), (Some(TREE), 10), |system, [cpu]| {
             for _ in 0..3 {
                 let start = system.allocate(cpu, Request::order(order)).unwrap();
@@ -117,7 +117,7 @@ fn blocks_of_several_frames_do_not_move_the_first_fit_point() {
         for frame in (0..TREE).step_by(2) {
             system.free(cpu, Release::frame(Index(frame))).unwrap();
         }
-        let two = Request::order(Order::new(1).unwrap());
+        let two = Request::order(order(1));
         assert_eq!(system.allocate(cpu, two), Ok(Index(6 * TREE)));
         let point = singles(system, 0, Kind::Staying).point.get();
         assert!(point < 6 * TREE, "{point}");
@@ -129,7 +129,7 @@ fn blocks_of_several_frames_do_not_move_the_first_fit_point() {
 
 #[test]
 fn a_bulk_of_large_blocks_is_what_single_requests_are() {
-    for order in [6, 7, 9].map(|order| Order::new(order).unwrap()) {
+    for order in [6, 7, 9].map(order) {
         let mut outcomes = [false, true].map(|by_bulk| {
             let mut starts = Vec::new();
             with_six_trees(|system, cpu| {
@@ -203,7 +203,7 @@ fn words_that_were_freed_are_found_before_another_tree_is_claimed() {
         with_cpus((8 * TREE, 0), (Some(TREE), 10), |system, [cpu]| {
             allocate_frames(system, cpu, 2 * TREE);
             // No own tree had a block when the last of these trees was claimed.
-            let word = Request::order(Order::new(6).unwrap());
+            let word = Request::order(order(6));
             for start in (2 * TREE..4 * TREE).step_by(WORD as usize) {
                 assert_eq!(system.allocate(cpu, word), Ok(Index(start)));
             }
@@ -254,7 +254,7 @@ fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
             let local = &system.locals[0];
             assert_eq!(local.own_trees().count() as u32, trees);
             // Blocks enter no list.
-            let order = Order::new(1).unwrap();
+            let order = order(1);
             for tree in [5, 40] {
                 let pair = Release::frames(Index(tree * WORD), 2);
                 system.free(cpu, pair).unwrap();
@@ -280,7 +280,7 @@ fn among_many_own_trees_a_search_for_a_frame_begins_at_the_first_fit_point() {
 fn a_request_by_fit_looks_at_few_of_many_own_trees() {
     with_cpus((160 * WORD, 0), (Some(WORD), 10), |system, [cpu]| {
         allocate_frames(system, cpu, 150 * WORD);
-        let [two, four] = [1, 2].map(|order| Order::new(order).unwrap());
+        let [two, four] = [1, 2].map(order);
         for (tree, order) in [(5, four), (100, two)] {
             let run = Release::frames(Index(tree * WORD), order.frames());
             system.free(cpu, run).unwrap();
@@ -389,7 +389,7 @@ fn a_wholly_free_tree_is_used_after_trees_in_use_that_have_a_wholly_free_word() 
             system.park(cpu);
         }
         // A block of a word is taken of the lowest tree that has one.
-        let word = Order::new(6).unwrap();
+        let word = order(6);
         let block = system.allocate(&mut cpus[2], Request::order(word));
         assert_eq!(block, Ok(Index(0)));
         let block = Release::block(crate::Block::new(Index(0), word));

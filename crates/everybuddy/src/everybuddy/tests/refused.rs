@@ -128,7 +128,7 @@ fn every_free_ends_a_refusal() {
 fn a_search_reads_only_words_into_which_frames_were_freed() {
     with_refused_pair(|system, zero, _| {
         let headers = system.shared.trees.headers;
-        let two = Order::new(1).unwrap();
+        let two = order(1);
         for header in headers {
             let of = [Order::ZERO, two].map(|order| header.candidates(order));
             assert_eq!(of, [3, 0]);
@@ -137,7 +137,7 @@ fn a_search_reads_only_words_into_which_frames_were_freed() {
         let found = headers.iter().map(|header| header.candidates(two));
         assert!(found.eq([0, 1, 0, 0]));
         assert_eq!(system.allocate(zero, block(2)), EXHAUSTED);
-        let four = Order::new(2).unwrap();
+        let four = order(2);
         assert_eq!(headers[1].candidates(four), 0);
         assert_eq!(system.allocate(zero, block(1)), Ok(Index(130)));
     });
@@ -168,7 +168,7 @@ fn a_run_that_failed_excludes_words_without_a_block_as_large_as_its_largest_part
 #[test]
 fn a_header_remembers_the_last_order_that_failed() {
     let header = <Header<Native> as crate::arena::ZeroCells<Native>>::zero();
-    let orders = [0, 1, 2, 3, 4].map(|order| Order::new(order).unwrap());
+    let orders = [0, 1, 2, 3, 4].map(order);
     let [_, two, four, eight, _] = orders;
     header.any.set(0xff);
     let candidates = || orders.map(|order| header.candidates(order));

@@ -137,7 +137,7 @@ fn large_blocks_have_a_tree_of_their_own() {
             let start = system.allocate(cpu, request).unwrap();
             system.shared.trees.tree_of(start.0)
         };
-        let six = Request::order(Order::new(6).unwrap());
+        let six = Request::order(order(6));
         assert_eq!(tree_of(Request::FRAME), 0);
         assert_eq!(tree_of(six), 1);
         assert_eq!(tree_of(Request::frames(33)), 1);
@@ -197,7 +197,7 @@ fn few_lower_trees_of_the_window_are_looked_at_in_turn() {
 #[test]
 fn a_block_of_several_trees_consists_of_returned_frames_or_is_busy() {
     with_cpus((8 * WORD, 0), (Some(WORD), 7), |system, [zero, one]| {
-        let block = Request::order(Order::new(7).unwrap()).with_flags(Flags::NO_WAIT);
+        let block = Request::order(order(7)).with_flags(Flags::NO_WAIT);
         for start in [0, 128, 256, 384] {
             assert_eq!(system.allocate(zero, block), Ok(Index(start)));
         }
@@ -239,7 +239,7 @@ fn a_search_that_continues_passes_over_no_tree_of_the_next_groups() {
         // The trees from 70 on, to the end of the second group.
         let taken = FrameRange::new(Pfn(70 * u64::from(WORD)), 58 * u64::from(WORD));
         system.allocate_at(cpu, taken).unwrap();
-        let word = Request::order(Order::new(6).unwrap());
+        let word = Request::order(order(6));
         for tree in (0..70).chain(128..192) {
             assert_eq!(system.allocate(cpu, word), Ok(Index(tree * WORD)));
         }
@@ -253,7 +253,7 @@ fn what_other_cpus_free_is_found_when_the_trees_above_are_used_up() {
     const TREE: u32 = 4 * WORD;
     for is_partly_free in [false, true] {
         with_cpus((32 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
-            let block = Request::order(Order::new(8).unwrap());
+            let block = Request::order(order(8));
             let mut next = || system.allocate(zero, block).unwrap().0 / TREE;
             assert_eq!([(); 4].map(|()| next()), [0, 1, 2, 3]);
             let mut freed = (TREE, TREE);
