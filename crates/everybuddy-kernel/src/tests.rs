@@ -176,34 +176,25 @@ fn parts_of_blocks_are_freed_by_order() {
     for row in ROWS {
         let name = row.name;
         let frames = built(name, &RANGES, 0).expect("it is built");
+        let free = |cpu, frame, order| everybuddy_free_part(frames, cpu, frame, order);
         let block = everybuddy_allocate(frames, 0, 5, 0) as u64;
         let other = everybuddy_allocate(frames, 0, 2, 0) as u64;
-        assert_eq!(everybuddy_free_part(frames, 0, block + 16, 4), 0, "{name}");
-        assert_eq!(everybuddy_free_part(frames, 0, block + 3, 0), 0, "{name}");
+        assert_eq!(free(0, block + 16, 4), 0, "{name}");
+        assert_eq!(free(0, block + 3, 0), 0, "{name}");
         // Not a second time, neither alone nor within a larger part.
-        let twice = -everybuddy_free_part(frames, 0, block + 3, 0) & 0xff;
+        let twice = -free(0, block + 3, 0) & 0xff;
         assert_eq!(twice, codes::NOT_ALLOCATED, "{name}");
-        assert_ne!(everybuddy_free_part(frames, 0, block, 2), 0, "{name}");
+        assert_ne!(free(0, block, 2), 0, "{name}");
         let misuses = everybuddy_state(frames, 0).misuses;
         assert_eq!(misuses, 2, "{name}: to free a part is permitted");
         for frame in 0..3 {
-            assert_eq!(
-                everybuddy_free_part(frames, 0, block + frame, 0),
-                0,
-                "{name}"
-            );
+            assert_eq!(free(0, block + frame, 0), 0, "{name}");
         }
-        assert_eq!(everybuddy_free_part(frames, 0, block + 4, 2), 0, "{name}");
-        assert_eq!(everybuddy_free_part(frames, 0, block + 8, 3), 0, "{name}");
-        assert_eq!(everybuddy_free_part(frames, 0, other, 2), 0, "{name}");
-        assert_eq!(
-            everybuddy_free_part(frames, 0, other, 19),
-            -codes::BAD_ORDER
-        );
-        assert_eq!(
-            everybuddy_free_part(frames, 2, other, 0),
-            -codes::NO_SUCH_CPU
-        );
+        assert_eq!(free(0, block + 4, 2), 0, "{name}");
+        assert_eq!(free(0, block + 8, 3), 0, "{name}");
+        assert_eq!(free(0, other, 2), 0, "{name}");
+        assert_eq!(free(0, other, 19), -codes::BAD_ORDER);
+        assert_eq!(free(2, other, 0), -codes::NO_SUCH_CPU);
         assert_all_free(frames, name);
     }
 }
@@ -264,10 +255,8 @@ fn what_cannot_be_built_is_explained() {
         ROWS.iter().all(|row| unknown.contains(row.name)),
         "{unknown}"
     );
-    assert_eq!(
-        why("lbs-31+order=99", &RANGES),
-        "`order=99`: `order` takes an order, 0 to 18"
-    );
+    let above = "`order=99`: `order` takes an order, 0 to 18";
+    assert_eq!(why("lbs-31+order=99", &RANGES), above);
     assert_eq!(
         why("", &RANGES).split(';').next(),
         Some("``: no system has this name")
@@ -434,21 +423,10 @@ fn free_blocks_are_reported_once_by_every_system() {
         assert_eq!(all.len() as u64, COUNT, "{name}");
         // What is allocated was reported, and its block is reported again.
         let frame = everybuddy_allocate(frames, 0, 0, 0);
-        assert_eq!(
-            everybuddy_reporting_allocated(reports, frame as u64, 0),
-            1,
-            "{name}"
-        );
-        assert_eq!(
-            everybuddy_reporting_allocated(reports, frame as u64, 0),
-            0,
-            "{name}"
-        );
-        assert_eq!(
-            everybuddy_reporting_allocated(reports, u64::MAX, 0),
-            0,
-            "{name}"
-        );
+        let allocated = |frame| everybuddy_reporting_allocated(reports, frame, 0);
+        assert_eq!(allocated(frame as u64), 1, "{name}");
+        assert_eq!(allocated(frame as u64), 0, "{name}");
+        assert_eq!(allocated(u64::MAX), 0, "{name}");
         assert_eq!(everybuddy_free(frames, 0, frame as u64, 0), 0, "{name}");
         assert_all_free(frames, name);
         assert_eq!(take(u32::MAX), (frame & !15, 4), "{name}");

@@ -165,18 +165,16 @@ mod tests {
 
     #[test]
     fn one_run_if_there_is_one_otherwise_the_largest_blocks_first() {
-        assert_eq!(allocate(&mut [0, 0, 0, 1], 7, 0, 4), Ok(std::vec![7]));
-        // 7 frames would need a block of 8.
-        assert_eq!(allocate(&mut [4, 2, 1, 0], 7, 0, 4), Ok(std::vec![4, 2, 1]));
-        assert_eq!(
-            allocate(&mut [9, 0, 1, 0], 7, 0, 4),
-            Ok(std::vec![4, 1, 1, 1])
-        );
-        // More than a largest block: two of them, and the rest in one run.
-        assert_eq!(
-            allocate(&mut [0, 0, 0, 3], 21, 0, 4),
-            Ok(std::vec![8, 8, 5])
-        );
+        for (mut blocks, frames, runs) in [
+            ([0, 0, 0, 1], 7, &[7][..]),
+            // 7 frames would need a block of 8.
+            ([4, 2, 1, 0], 7, &[4, 2, 1]),
+            ([9, 0, 1, 0], 7, &[4, 1, 1, 1]),
+            // More than a largest block: two of them, and the rest in one run.
+            ([0, 0, 0, 3], 21, &[8, 8, 5]),
+        ] {
+            assert_eq!(allocate(&mut blocks, frames, 0, 4), Ok(runs.to_vec()));
+        }
     }
 
     /// Allocates 7 frames from a system in which blocks of more than `free` frames are busy, and others of less than
@@ -236,23 +234,21 @@ mod tests {
 
     #[test]
     fn a_failed_allocation_changes_nothing() {
-        let exhausted = Err(AllocateError::Exhausted);
-        assert_eq!(allocate(&mut [9, 0, 1, 0], 7, 0, 3), exhausted, "no room");
-        assert_eq!(
-            allocate(&mut [9, 0, 1, 0], 7, 1, 9),
-            exhausted,
-            "pieces too small"
-        );
-        assert_eq!(
-            allocate(&mut [9, 9, 0, 0], 3, 2, 9),
-            exhausted,
-            "the rest, too, is part of no smaller block"
-        );
-        assert_eq!(allocate(&mut [2, 0, 1, 0], 7, 0, 9), exhausted, "memory");
+        for (mut blocks, (frames, least, places), why) in [
+            ([9, 0, 1, 0], (7, 0, 3), "no room"),
+            ([9, 0, 1, 0], (7, 1, 9), "pieces too small"),
+            (
+                [9, 9, 0, 0],
+                (3, 2, 9),
+                "the rest, too, is part of no smaller block",
+            ),
+            ([2, 0, 1, 0], (7, 0, 9), "memory"),
+        ] {
+            let refused = allocate(&mut blocks, frames, least, places);
+            assert_eq!(refused, Err(AllocateError::Exhausted), "{why}");
+        }
         let largest = Order::new(3).unwrap();
-        assert_eq!(
-            allocate(&mut [0, 0, 0, 1], 7, 4, 9),
-            Err(AllocateError::TooLarge { largest })
-        );
+        let refused = allocate(&mut [0, 0, 0, 1], 7, 4, 9);
+        assert_eq!(refused, Err(AllocateError::TooLarge { largest }));
     }
 }

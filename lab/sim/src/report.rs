@@ -97,17 +97,9 @@ pub struct Waiting {
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            cpu,
-            line,
-            since,
-            writer,
-        } = self;
-        write!(f, "CPU {} waits for {line} since cycle {since}", cpu.0)?;
-        match writer {
-            Some(writer) => write!(f, ", last written by CPU {}", writer.0),
-            None => Ok(()),
-        }
+        let (cpu, since) = (self.cpu.0, self.since);
+        write!(f, "CPU {cpu} waits for {} since cycle {since}", self.line)?;
+        written_by(f, self.writer)
     }
 }
 
@@ -126,21 +118,17 @@ pub struct Running {
 
 impl fmt::Display for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            cpu,
-            line,
-            at,
-            writer,
-        } = self;
-        write!(
-            f,
-            "CPU {} runs and last accessed {line} in cycle {at}",
-            cpu.0
-        )?;
-        match writer {
-            Some(writer) => write!(f, ", last written by CPU {}", writer.0),
-            None => Ok(()),
-        }
+        let (cpu, line, at) = (self.cpu.0, self.line, self.at);
+        write!(f, "CPU {cpu} runs and last accessed {line} in cycle {at}")?;
+        written_by(f, self.writer)
+    }
+}
+
+/// Writes which CPU wrote a word last, if any did.
+fn written_by(f: &mut fmt::Formatter<'_>, writer: Option<CpuId>) -> fmt::Result {
+    match writer {
+        Some(writer) => write!(f, ", last written by CPU {}", writer.0),
+        None => Ok(()),
     }
 }
 

@@ -105,20 +105,15 @@ pub fn ranges_come_and_go<P: Platform, H: Host<P>>(host: &H, spec: &SystemSpec) 
     host.build(spec, &setup, &mut |system| {
         host.run(1, |cpu| {
             let range = |start, frames| FrameRange::new(Pfn(start), frames);
-            assert_eq!(system.add(cpu, range(4096, 0)), Err(RegionError::Empty));
-            assert_eq!(
-                system.add(cpu, range(5000, 200)),
-                Err(RegionError::OutsideSpan)
-            );
-            assert_eq!(
-                system.add(cpu, range(4000, 10)),
-                Err(RegionError::OutsideSpan)
-            );
-            // An error names a physical frame, although the span starts at another one than 0.
-            assert_eq!(
-                system.add(cpu, range(4195, 10)),
-                Err(RegionError::AlreadyManaged(Pfn(4195)))
-            );
+            for (wrong, error) in [
+                (range(4096, 0), RegionError::Empty),
+                (range(5000, 200), RegionError::OutsideSpan),
+                (range(4000, 10), RegionError::OutsideSpan),
+                // An error names a physical frame, although the span starts at another one than 0.
+                (range(4195, 10), RegionError::AlreadyManaged(Pfn(4195))),
+            ] {
+                assert_eq!(system.add(cpu, wrong), Err(error));
+            }
             // Added memory joins what is there.
             system.add(cpu, range(4196, 412)).unwrap();
             is_as_new(system, cpu, &[range(4096, 512)]);

@@ -65,25 +65,24 @@ fn the_parts_of_the_metadata_are_named_and_fill_it() {
     }
 }
 
-#[test]
-fn buddy_spaces_need_at_most_twelve_bytes_a_frame() {
-    for name in [
-        "is",
-        "lis-1",
-        "lis-31",
-        "is+zone=one",
-        "bs+zone=spaces",
-        "is+line=beside",
-    ] {
-        let row = |cpus| {
-            let bytes = [12, 16, 20, 24, 27].map(|shift| bytes_per_frame(name, 1 << shift, cpus));
-            println!("{name}, {cpus} CPUs, 2^12 to 2^27 frames: {bytes:.2?} bytes per frame");
-            bytes
-        };
-        for bytes in row(1).into_iter().chain(row(64).into_iter().skip(1)) {
-            assert!(bytes <= 12.0, "{name}: {bytes}");
+/// Checks sizes of memory from 2^12 to 2^27 frames with one CPU, and with 64 CPUs those from the size at `least` on: a
+/// list or a domain for each of 64 CPUs is for a machine of their size.
+fn needs_at_most_twelve(name: &str, least: usize) {
+    for (cpus, skip) in [(1, 0), (64, least)] {
+        let bytes = [12, 16, 20, 24, 27].map(|shift| bytes_per_frame(name, 1 << shift, cpus));
+        println!("{name}, {cpus} CPUs, 2^12 to 2^27 frames: {bytes:.2?} bytes per frame");
+        for bytes in &bytes[skip..] {
+            assert!(*bytes <= 12.0, "{name}: {bytes}");
         }
     }
+}
+
+#[test]
+fn buddy_spaces_need_at_most_twelve_bytes_a_frame() {
+    for name in ["is", "lis-1", "lis-31", "is+zone=one", "bs+zone=spaces"] {
+        needs_at_most_twelve(name, 1);
+    }
+    needs_at_most_twelve("is+line=beside", 1);
     // Spaces of one largest block, and the largest ones.
     assert!(bytes_per_frame("is+order=8+space=1MiB", 1 << 24, 64) <= 12.0);
     assert!(bytes_per_frame("is+order=18+space=1GiB", 1 << 24, 64) <= 12.0);
@@ -91,46 +90,25 @@ fn buddy_spaces_need_at_most_twelve_bytes_a_frame() {
 
 #[test]
 fn elastic_domains_need_at_most_twelve_bytes_a_frame() {
-    for name in [
-        "spring-core",
-        "spring-fixlazy-186",
-        "spring-fixlazy-744",
-        "bs+zone=domains",
-        "spring-core+lock=ticket+idle=1",
-    ] {
-        let row = |cpus| {
-            let bytes = [12, 16, 20, 24, 27].map(|shift| bytes_per_frame(name, 1 << shift, cpus));
-            println!("{name}, {cpus} CPUs, 2^12 to 2^27 frames: {bytes:.2?} bytes per frame");
-            bytes
-        };
-        // A line or two for each of 64 domains, and lists for as many CPUs, on a machine of their size.
-        let skip = if name.contains("fixlazy") { 2 } else { 1 };
-        for bytes in row(1).into_iter().chain(row(64).into_iter().skip(skip)) {
-            assert!(bytes <= 12.0, "{name}: {bytes}");
-        }
+    for name in ["spring-core", "bs+zone=domains"] {
+        needs_at_most_twelve(name, 1);
+    }
+    needs_at_most_twelve("spring-core+lock=ticket+idle=1", 1);
+    for name in ["spring-fixlazy-186", "spring-fixlazy-744"] {
+        needs_at_most_twelve(name, 2);
     }
     assert!(bytes_per_frame("spring-core+order=18", 1 << 24, 64) <= 12.0);
 }
 
 #[test]
-fn a_system_of_bits_needs_at_most_two_fifths_of_a_byte_a_frame() {
-    for shift in [19, 20, 24, 27] {
-        let bytes = bytes_per_frame("llfree", 1 << shift, 64);
-        assert!(
-            (0.375..=0.4).contains(&bytes),
-            "{bytes} at 2^{shift} frames"
-        );
-    }
-}
-
-#[test]
-fn a_tree_of_status_words_needs_little_more_than_half_a_byte_a_frame() {
-    for shift in [19, 20, 24, 27] {
-        let bytes = bytes_per_frame("nbbs", 1 << shift, 64);
-        assert!(
-            (0.515..=0.53).contains(&bytes),
-            "{bytes} at 2^{shift} frames"
-        );
+fn systems_without_records_need_about_half_a_byte_a_frame() {
+    // Bits, and a tree of status words.
+    for (name, least, most) in [("llfree", 0.375, 0.4), ("nbbs", 0.515, 0.53)] {
+        for shift in [19, 20, 24, 27] {
+            let bytes = bytes_per_frame(name, 1 << shift, 64);
+            let is_right = (least..=most).contains(&bytes);
+            assert!(is_right, "{name}: {bytes} at 2^{shift} frames");
+        }
     }
 }
 

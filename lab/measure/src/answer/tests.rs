@@ -178,18 +178,13 @@ fn the_rule_says_what_decides() {
         }
         .summary("bs", 26)
     };
-    assert_eq!(
-        summary(1, 1),
-        "`bs` is the best of 26 systems: no other one is better in anything that counts."
-    );
-    assert_eq!(
-        summary(4, 4),
-        "`bs` is the best compromise of 26 systems. 3 others are better in something."
-    );
+    let best = "`bs` is the best of 26 systems: no other one is better in anything that counts.";
+    assert_eq!(summary(1, 1), best);
+    let compromise = "`bs` is the best compromise of 26 systems. ";
+    let others = format!("{compromise}3 others are better in something.");
+    assert_eq!(summary(4, 4), others);
     assert!(summary(2, 2).ends_with("One other is better in something."));
-    assert!(
-        summary(9, 5).starts_with("`bs` is the best compromise of 26 systems. 9 have no other")
-    );
+    assert!(summary(9, 5).starts_with(&format!("{compromise}9 have no other")));
 }
 
 #[test]

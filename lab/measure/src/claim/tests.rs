@@ -105,25 +105,14 @@ fn a_point_above_a_curve_is_a_known_deviation_up_to_its_bound() {
 #[test]
 fn orderings() {
     let claim = "kind = 'ordering'\nstatistic = 'mean'\nsystems = ['bs', 'is']\n";
+    let of = |claim: &str, bs, is| judge(claim, &[("bs", "mean", bs), ("is", "mean", is)]);
     let more = format!("{claim}relations = ['>']");
-    assert_eq!(
-        judge(&more, &[("bs", "mean", 2.0), ("is", "mean", 1.0)]),
-        State::Pass
-    );
-    assert_eq!(
-        judge(&more, &[("bs", "mean", 1.0), ("is", "mean", 1.0)]),
-        State::Fail
-    );
+    assert_eq!(of(&more, 2.0, 1.0), State::Pass);
+    assert_eq!(of(&more, 1.0, 1.0), State::Fail);
     assert_eq!(judge(&more, &[("bs", "mean", 1.0)]), State::Inconclusive);
     let equal = format!("{claim}relations = ['>=']\ntolerance = 0.1");
-    assert_eq!(
-        judge(&equal, &[("bs", "mean", 95.0), ("is", "mean", 100.0)]),
-        State::Pass
-    );
-    assert_eq!(
-        judge(&equal, &[("bs", "mean", 85.0), ("is", "mean", 100.0)]),
-        State::Fail
-    );
+    assert_eq!(of(&equal, 95.0, 100.0), State::Pass);
+    assert_eq!(of(&equal, 85.0, 100.0), State::Fail);
 }
 
 #[test]
