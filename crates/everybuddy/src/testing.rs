@@ -21,5 +21,5 @@ impl Random {
 
 /// Returns the order of this number.
 pub(crate) fn order(order: u8) -> Order {
-    Order::new(order).expect("an order of a test")
+    Order::new(order).expect("an order")
 }
