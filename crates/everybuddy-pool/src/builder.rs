@@ -84,7 +84,11 @@ impl<S: System + 'static> PoolBuilder<S> {
     }
 
     /// Calls [`release_free`](crate::Pool::release_free) after each `period`, at least a millisecond, on a thread of
-    /// the pool. It passes over errors, and ends with the pool. By default there is no such thread.
+    /// the pool. By default there is no such thread.
+    ///
+    /// Each call parks the tokens of idle threads, which empties their lists, and looks at all blocks. It passes over
+    /// errors. Meanwhile a call of `release_free` by another thread is busy. When the pool is dropped, a call that has
+    /// begun ends first. After a `fork`, the child must not use such a pool: the thread may have been in a call.
     pub fn release_every(self, period: Duration) -> Self {
         let release_period = Some(period.max(Duration::from_millis(1)));
         Self {

@@ -139,7 +139,7 @@ impl fmt::Display for PoolError {
             ),
             Self::Thread { errno } => write!(
                 f,
-                "cannot start a thread: {}",
+                "cannot start the thread that returns memory: {}; build the pool without `release_every`",
                 io::Error::from_raw_os_error(*errno)
             ),
             Self::NoHugePages { reason } => write!(f, "no huge pages: {reason}"),

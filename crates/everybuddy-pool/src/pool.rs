@@ -25,7 +25,8 @@ use crate::statistics::{Released, Statistics};
 /// A pool of pages: a handle, which can be cloned and sent to other threads.
 ///
 /// All methods can be called by any number of threads, and by a thread while it ends. A signal handler must not call
-/// them. The child of a `fork` has a copy of the pool; it must not use it if other threads were in calls at the `fork`.
+/// them. The child of a `fork` has a copy of the pool; it must not use it if other threads were in calls at the `fork`,
+/// or if the pool has a [thread of its own](crate::PoolBuilder::release_every).
 ///
 /// ```
 /// use everybuddy_pool::Pool;
@@ -100,7 +101,8 @@ impl<S: System + 'static> PoolBuilder<S> {
             let thread = thread::Builder::new().name("everybuddy-pool".into());
             let started = thread.spawn(move || pool.release_each(period));
             let started = started.map_err(|error| PoolError::Thread {
-                errno: error.raw_os_error().unwrap_or(0),
+                // EAGAIN, where the library names none.
+                errno: error.raw_os_error().unwrap_or(11),
             })?;
             let _ = shared.timer.0.set(started.thread().clone());
         }

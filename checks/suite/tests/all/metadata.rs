@@ -207,7 +207,9 @@ fn what_can_not_be_built_is_an_error() {
     };
     let refused = |index| Some(BuildError::TakenRange { index });
     assert_eq!(taken(&[range(5, 15), range(3, 0), range(29, 1)]), None);
+    assert_eq!(taken(&[range(1000, 0), range(6, 1)]), None);
     assert_eq!(taken(&[range(4, 2)]), refused(0));
+    assert_eq!(taken(&[range(20, 1)]), refused(0));
     assert_eq!(taken(&[range(6, 1), range(18, 5)]), refused(1));
     assert_eq!(taken(&[range(6, u64::MAX)]), refused(0));
     assert_eq!(taken(&[range(6, 2), range(7, 2)]), refused(1));

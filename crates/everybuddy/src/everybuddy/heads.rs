@@ -1,4 +1,4 @@
-//! A byte for each frame, which says what was allocated there.
+//! A byte for each frame, which says what was allocated there, or that the frame is reserved.
 //!
 //! A free looks at one byte and knows whether it frees an allocation, of which size, and into which list the frame
 //! goes. So a free that enters a list is checked, and neither plane is read.
@@ -100,6 +100,7 @@ impl<'m, P: Platform> Heads<'m, P> {
 
     /// Removes a run that consists of whole pieces, none of which a free left. Divides none.
     pub(super) fn take_pieces(&self, start: u32, frames: u32) -> bool {
+        debug_assert!(frames > 0);
         let end = start + frames;
         // Returns the frame after a piece.
         let after = |at: u32, byte: u8| order_of(byte).map(|order| at + order.frames());

@@ -108,9 +108,10 @@ impl<'m, P: Platform> Local<'m, P> {
     /// empty, announces the frames that the CPU keeps.
     pub(crate) fn pop(&self, shared: &Shared<'_, P>, order: Order, kind: Kind) -> Option<u32> {
         let list = self.list(order, kind)?;
-        while !list.is_empty() && !self.is_closed() {
+        while !list.is_empty() {
             let start = self.hit(shared, order, kind);
-            if start.is_some() {
+            // A CPU that was closed meanwhile drops nothing.
+            if start.is_some() || self.is_closed() {
                 return start;
             }
             list.count.set(list.count.get() - 1);

@@ -172,7 +172,8 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(super) freed: P::Cell<u32>,
     /// The word whose returned frames this CPU has not announced yet, or [`NO_WORD`].
     pub(super) pending: P::Cell<u32>,
-    /// How often in a row the CPU freed into the tree `freed`. Narrow, so that the state is four cache lines.
+    /// How often in a row the CPU freed into the tree `freed`. Narrow, so that what
+    /// precedes the lists is four cache lines.
     pub(super) times: P::Cell<u8>,
     /// The number of this CPU as the owner of trees.
     pub(crate) id: u32,

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `word` | the planes of a word, and the header of a tree |
 //! | `tree` | trees, and what the owner of a tree does with its words |
-//! | `heads` | a byte per frame, which says what was allocated there |
+//! | `heads` | a byte per frame: what was allocated there, or that it is reserved |
 //! | `wanted` | a checked request |
 //! | `foreign` | trees that a CPU does not own: claims, frees into them, searches |
 //! | `geometry` | how many trees there are, and what else the machine decides |
@@ -35,7 +35,8 @@
 //!
 //! # Invariants
 //! 1. Those of the files in the table.
-//! 2. At every moment, each frame is in exactly one state, which the two planes and the header of its tree determine.
+//! 2. At every moment, each frame is in exactly one state, which the two planes and the header of its tree determine,
+//!    and for an absent frame its byte.
 //! 3. A free waits for no other CPU. The exception is the free of a part of an allocation, while another CPU frees a
 //!    part of one.
 

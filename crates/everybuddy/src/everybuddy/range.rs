@@ -221,11 +221,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Does the same in own trees, with frames that are free.
     pub(super) fn withdraw_run(&self, run: (Index, u32), to: Absent) {
         for part in self.shared.trees.parts(run.0.0, run.1) {
+            // The bytes of free frames and of holes are zero already. In this order: a reserved frame never looks like a
+            // hole.
+            if to == Absent::Reserved {
+                self.mark_reserved(&part, true);
+            }
             part.withdraw();
-            let is_reserved = to == Absent::Reserved;
-            self.shared
-                .heads
-                .reserve(part.index * WORD, part.frames, is_reserved);
         }
     }
 
@@ -259,12 +260,17 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // meanwhile.
         self.requests.refused.forget();
         for part in self.shared.trees.parts(run.0.0, run.1) {
-            self.shared
-                .heads
-                .reserve(part.index * WORD, part.frames, false);
             part.restore();
+            if from == Absent::Reserved {
+                self.mark_reserved(&part, false);
+            }
         }
         Ok(())
+    }
+
+    fn mark_reserved(&self, part: &Part<'_, P>, is_reserved: bool) {
+        let heads = &self.shared.heads;
+        heads.reserve(part.index * WORD, part.frames, is_reserved);
     }
 
     /// Returns the absent frames of a part, and the reserved ones among them. A hint while other CPUs work.

@@ -387,6 +387,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let (own, foreign) = (word.own.get(), word.foreign.load(Ordering::Relaxed));
         let (any, absent) = (is_in(header.any.get()), is_in(header.absent.get()));
         let inbox = is_in(header.inbox.load(Ordering::Relaxed));
+        let heads = &self.shared.heads;
+        if heads.reserved(part.index * WORD, !(own & foreign)) != 0 {
+            return Err("a frame is reserved that is not absent");
+        }
         if !is_in(header.split.get()) {
             // The inbox may have a word whose returned frames were collected before their free had ended.
             let is_plain = own | foreign == 0 && !(any || absent);
@@ -417,15 +421,6 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if !inbox && !(0..WORD).all(|bit| returned >> bit & 1 == 0 || is_kept(bit)) {
             return Err("a returned frame is neither in the inbox nor kept");
         }
-        if self
-            .shared
-            .heads
-            .reserved(part.index * WORD, !(own & foreign))
-            == 0
-        {
-            Ok(())
-        } else {
-            Err("a frame is reserved that is not absent")
-        }
+        Ok(())
     }
 }

@@ -16,7 +16,7 @@
 //! 2. All frames of a word that is not split are free, and both of its planes are zero. No split word is wholly free.
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
 //!    only if it has an absent frame. That in `inbox` is set if it has a returned frame that no CPU keeps.
-//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `reserved`, `fresh`, `failed`, `marked` and
+//! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `fresh`, `failed`, `marked` and
 //!    `kind`, and only the owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1.
 //!    Zeros everywhere mean: all frames are free, and no CPU owns the tree.
 //! 5. A word of `any` that is not in `fresh` has no free block of the order `failed`, unless that is 0.
@@ -357,8 +357,8 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         Some((tree * self.words_per_tree() + at) * WORD)
     }
 
-    /// Takes frames of the first split word of an own tree that has them, and remembers the words that have no block as
-    /// large as a part of each such run.
+    /// Takes frames of the first split word of an own tree that has them, and remembers the words without the
+    /// largest block that each such run contains.
     fn take_of_split(
         &self,
         tree: u32,

@@ -21,7 +21,7 @@
 //! | buddy spaces | the lock for ranges, then a space's, then the pool's; never two spaces' locks together |
 //! | domains | the lock for splitting allocations and ranges, then the collector's, then a domain, then the spring's lock |
 //! | Serewa | the manager's lock, then a queue's lock (`sync=lock` only) |
-//! | `everybuddy` | its trees in ascending order, then the lock of the table of mixed words |
+//! | `everybuddy` | its trees in ascending order |
 //!
 //! None but the collector waits for a domain while it holds one, and none holds a lock while it waits for an answer.
 //! Nested requests, from interrupts, use no list and only try locks.

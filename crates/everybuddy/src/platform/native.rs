@@ -128,7 +128,7 @@ atomic_word!(
 );
 
 impl NativeAtomicU64 {
-    /// Creates a word that holds `value`: also in a constant, which the trait cannot, for the static of a kernel.
+    /// Creates a word that holds `value`. Unlike the method of the trait, a constant can call it.
     pub const fn new(value: u64) -> Self {
         Self(AtomicU64::new(value))
     }

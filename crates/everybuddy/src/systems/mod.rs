@@ -176,7 +176,7 @@ pub trait System: Sized {
     /// ```
     ///
     /// # Errors
-    /// Any [`BuildError`]; one that the system's type does not take is [`BuildError::BadOption`].
+    /// Any [`BuildError`]: [`BuildError::BadOption`] for an option that the system's type does not take.
     fn build_with<'m>(
         options: &Options,
         setup: &Setup<'_>,

@@ -59,7 +59,7 @@ impl<'r> Setup<'r> {
     /// Builds the system with these ranges allocated: the kernel's image, what was allocated early in the boot. They
     /// ascend, as the memory does, and lie in it. They are freed as any others, whole or in parts, by
     /// [`Release::frames`](crate::Release::frames). It costs what [`allocate_at`](crate::FrameAllocator::allocate_at)
-    /// costs, O(frames of the ranges), once.
+    /// costs, O(frames of the ranges, and the product of the numbers of both ranges).
     ///
     /// ```
     /// use everybuddy::prelude::*;
@@ -124,7 +124,8 @@ impl<'r> Setup<'r> {
     pub(crate) fn span(&self, max_order: Order) -> Result<Span, BuildError> {
         let span = Span::with_reach(self.ranges, self.reach, max_order)?;
         let mut last = Pfn(0);
-        for (index, range) in self.taken.iter().enumerate() {
+        let taken = self.taken.iter().enumerate();
+        for (index, range) in taken.filter(|(_, range)| range.frames > 0) {
             let error = BuildError::TakenRange { index };
             let end = range.end().ok_or(error)?;
             // The ranges ascend, and one can follow another without a hole.
@@ -136,10 +137,10 @@ impl<'r> Setup<'r> {
                     at
                 }
             });
-            if range.frames > 0 && (range.start < last || covered < end) {
+            if range.start < last || covered < end {
                 return Err(error);
             }
-            last = last.max(end);
+            last = end;
         }
         Ok(span)
     }

@@ -478,7 +478,7 @@ fn any_partition_of_the_largest_machines_is_simulated() {
             let (me, word, count) = (cpu.id().0, &lines[0].0, &lines[1].0);
             at(cpu, 10_000 * (1 + u64::from(me)));
             let expected = cost_of_next_load(&hardware, me);
-            takes(cpu, expected, "CPU {me} of {hardware:?}", || {
+            takes(cpu, expected, &format!("CPU {me} of {hardware:?}"), || {
                 word.load(Relaxed)
             });
             at(cpu, 20_000_000);

@@ -85,8 +85,10 @@ fn check_finds_faults_of_words() {
         header(system, 0).inbox.store(1, Ordering::Relaxed);
     });
     assert_ne!(found, Err(nowhere));
-    let found = found_after(|system| system.shared.heads.reserve(USED, 1 << 9, true));
-    assert_eq!(found, Err("a frame is reserved that is not absent"));
+    for word in [USED, WHOLE] {
+        let found = found_after(|system| system.shared.heads.reserve(word, 1 << 9, true));
+        assert_eq!(found, Err("a frame is reserved that is not absent"));
+    }
 }
 
 #[test]
