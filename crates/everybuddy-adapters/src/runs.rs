@@ -167,8 +167,8 @@ impl<P: Platform, A: FrameAllocator<P> + ?Sized, const BYTES: usize> PageRuns<P,
     /// address `below`, if there is one. Returns the address.
     ///
     /// Without a limit, a run that is at least as long as its alignment, and at most the largest block of the system,
-    /// costs what the system's own request costs. A larger run is searched by address: O(free and used blocks, holes and
-    /// reserved frames).
+    /// costs what the system's own request costs. A larger run is searched by address: O(free and used blocks, holes,
+    /// and reserved frames).
     ///
     /// # Errors
     /// [`Allocate`](RunError::Allocate), [`Unaligned`](RunError::Unaligned), [`NotBuilt`](RunError::NotBuilt).

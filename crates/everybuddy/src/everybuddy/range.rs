@@ -221,8 +221,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Does the same in own trees, with frames that are free.
     pub(super) fn withdraw_run(&self, run: (Index, u32), to: Absent) {
         for part in self.shared.trees.parts(run.0.0, run.1) {
-            // The bytes of free frames and of holes are zero already. In this order: a reserved frame never looks like a
-            // hole.
+            // The bytes of other frames are zero already. In this order: a reserved frame never looks like a hole.
             if to == Absent::Reserved {
                 self.mark_reserved(&part, true);
             }
