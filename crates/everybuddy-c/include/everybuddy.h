@@ -992,4 +992,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 2955426949-86893 */
+/* Checksum, for header.sh: 2008688630-86600 */
