@@ -37,8 +37,9 @@ use super::start::Start;
 
 /// Compare systems on traces of real programs.
 ///
-/// Each trace is replayed on each system: every call of the traced program to the kernel's page allocator becomes a
-/// call to the system. Timed passes are repeated in turns; counts come from a separate pass.
+/// Each trace is replayed on each system: every call of the traced program to the kernel's page
+/// allocator becomes a call to the system. Timed passes are repeated in turns; counts come from a
+/// separate pass.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 #[command(after_help = include_str!("help/compare.txt"))]
