@@ -44,8 +44,8 @@ valgrind --tool=callgrind --callgrind-out-file="$folder/dumps" --combine-dumps=y
 sed -n 's/^totals: //p' "$folder/dumps" | head -n "$(wc -l <"$folder/levels")" >"$folder/counts"
 echo "pair of a free and an allocation after memory was full: level, instructions, refusals by order"
 paste "$folder/levels" "$folder/counts" | awk -F '\t' '
-    BEGIN { usual["relief:700"] = 263; usual["relief:800"] = 239; usual["relief:900"] = 233
-        usual["relief:980"] = 249; usual["relief:990"] = 534 }
+    BEGIN { usual["relief:700"] = 252; usual["relief:800"] = 228; usual["relief:900"] = 222
+        usual["relief:980"] = 229; usual["relief:990"] = 314 }
     {
         each = $5 / $2
         printf "  %-11s %5d  %s\n", $1, each, $3
