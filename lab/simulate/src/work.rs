@@ -250,7 +250,7 @@ mod tests {
         assert!(at(90).0 < 0.1, "{:?}, {:?}", at(50), at(90));
         let worst = errors.last().unwrap();
         // The worst is a refill of `everybuddy`, which takes a third of the instructions per access of a hit.
-        assert!(worst.0 < 2.3, "{worst:?}");
+        assert!(worst.0 < 2.4, "{worst:?}");
     }
 
     /// Where the two columns are of different calls, the first call after a trial has a multiple of the instructions.
