@@ -299,7 +299,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {
         let _guard = self.enter_whole(caller);
         let promised = self.policy.check(&self.structure);
-        promised.map_err(|what| Violation::overall(what))?;
+        promised.map_err(Violation::overall)?;
         crate::check::walk(&self.structure, 0..self.table().frames())
     }
 }

@@ -143,9 +143,10 @@ impl Run<'_> {
             }
             while !self.held.is_empty() {
                 let index = self.random.below(self.held.len());
-                let block = match is_random {
-                    true => self.held.swap_remove(index),
-                    false => self.held.remove(0),
+                let block = if is_random {
+                    self.held.swap_remove(index)
+                } else {
+                    self.held.remove(0)
                 };
                 let cpu = self.cpus.last_mut().expect("a CPU");
                 assert!(measured::free(self.system, cpu, block));
