@@ -58,6 +58,12 @@ impl<'m, P: Platform> OwnSlots<'m, P> {
         self.used().iter().map(P::Cell::get)
     }
 
+    /// Returns the trees, as seen by another CPU. A hint: not all of them, and also trees that have another owner now.
+    pub(super) fn seen(&self) -> impl Iterator<Item = u32> {
+        let used = self.slots.get(..self.count.peek() as usize);
+        used.unwrap_or_default().iter().map(P::Cell::peek)
+    }
+
     /// Returns the trees in the order in which a search looks at them: lowest first, or from `first` on if they are
     /// many and the search can begin there.
     pub(super) fn search_order(&self, first: u32) -> impl Iterator<Item = u32> {

@@ -84,12 +84,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
             .zip(0..)
             .filter(|(_, other)| *other != cpu.0);
         let kept = others.map(|(local, other)| {
-            let frames = local.own_trees().flat_map(frames_of).sum::<u64>();
+            let frames = local.slots.seen().flat_map(frames_of).sum::<u64>();
             let kept = Kept {
                 cpu: CpuId(other),
                 frames: frames + self.buffered_frames(CpuId(other)),
             };
-            (local.own_trees().any(has_block), kept)
+            (local.slots.seen().any(has_block), kept)
         });
         kept.filter(|(_, kept)| kept.frames > 0)
             .max_by_key(|(has_block, kept)| (*has_block, kept.frames))
@@ -194,7 +194,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
         for (cpu, local) in (0..).zip(self.locals) {
             let cpu = CpuId(cpu);
-            let own = local.own_trees();
+            let own = local.slots.seen();
             own.for_each(|part| see(Detail::Assigned { cpu, part }));
         }
     }
