@@ -405,7 +405,7 @@ fn key(
     }
     let (at, colour) = ((x + 15, y), COLOURS[kind % COLOURS.len()]);
     if shape != Shape::Line {
-        match kind % 3 {
+        match marker(kind) {
             0 => area.draw(&Circle::new(at, 4, colour.filled())),
             1 => area.draw(&TriangleMarker::new(at, 5, colour.filled())),
             _ => area.draw(&Cross::new(at, 4, colour.stroke_width(2))),
@@ -413,6 +413,11 @@ fn key(
         .map_err(said)?;
     }
     write(area, name, (x + 37, y - 8), 14, &BLACK, HPos::Left)
+}
+
+/// Returns the form of points: with the colour it differs for 27 kinds.
+fn marker(kind: usize) -> usize {
+    (kind + kind / COLOURS.len()) % 3
 }
 
 fn stroke(kind: usize) -> ShapeStyle {
@@ -490,7 +495,7 @@ fn draw_panel(area: &Area<'_>, panel: &Panel) -> Result<(), Undrawn> {
             chart.draw_series(bars).map_err(said)?;
         }
         if series.shape != Shape::Line {
-            match series.kind % 3 {
+            match marker(series.kind) {
                 0 => chart.draw_series(points().map(|p| Circle::new(p, 4, colour.filled()))),
                 1 => {
                     chart.draw_series(points().map(|p| TriangleMarker::new(p, 5, colour.filled())))

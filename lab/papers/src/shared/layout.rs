@@ -259,8 +259,10 @@ impl View {
         };
         let present = distinct(shown.rows().map(|row| self.series(row))).len();
         let middle = (present as f64 - 1.0) / 2.0;
+        // All points of a place lie nearer to it than to the next one.
+        let apart = self.apart.min(0.8 / present.max(1) as f64);
         let series = names.iter().enumerate().map(|(kind, name)| {
-            let shift = (kind as f64 - middle) * self.apart;
+            let shift = (kind as f64 - middle) * apart;
             let rows = shown.rows().filter(|row| self.series(row) == *name);
             let bars =
                 rows.filter_map(|row| Some((place(row, kind)? + shift, self.bar(&own, row)?)));
