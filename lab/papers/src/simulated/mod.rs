@@ -49,6 +49,9 @@ pub(crate) struct Parameters {
     /// Cells that are left out because they take too long: a system, a workload, and the numbers of CPUs.
     #[serde(default)]
     without: Vec<(String, String, Vec<u16>)>,
+    /// The machine's memory in MiB, which the lengths of Linux's lists follow; by default that of its file. A load that
+    /// takes a share of the memory needs lists of that memory.
+    installed: Option<u32>,
     /// What the source leaves open; one reading by default.
     #[serde(default)]
     readings: Vec<Reading>,
@@ -178,9 +181,11 @@ impl Parameters {
                 (1, (frames / shrink).max(least), Some(soonest))
             }
         };
+        let mut hardware = machine.hardware;
+        hardware.installed = self.installed.unwrap_or(hardware.installed);
         Ok(Plan {
             machine: machine.name,
-            hardware: machine.hardware,
+            hardware,
             loads: choice::workloads(&experiment.workloads)?
                 .into_iter()
                 .map(Load::Workload)
