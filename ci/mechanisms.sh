@@ -48,5 +48,5 @@ row() { # NAME: a row without this mechanism
         lines=$(list ci/mechanisms.tsv | awk -F '\t' -v name="$name" '$1 == name { print $5; exit }')
         EVERYBUDDY_DEFECT=$name row "$name" "$lines"
     done
-} | tee "$output/table.tsv" | cat
+} | tee "$output/table.tsv"
 column -t -s $'\t' "$output/table.tsv" >"$output/table.txt"

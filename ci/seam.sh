@@ -34,8 +34,8 @@ for system in lbs-31 lbs-31+percpu=locked spring linux-6; do
     fi
 done
 
-# After memory was full (per mille in use), a pair may take at most 1.1 times these counts. Above 90 %, fit must serve, and no request may be
-# refused.
+# After memory was full (per mille in use), a pair may take at most 1.1 times these counts. Above 90 %, fit must serve, and
+# no request may be refused.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 valgrind --tool=callgrind --callgrind-out-file="$folder/dumps" --combine-dumps=yes --dump-line=no \

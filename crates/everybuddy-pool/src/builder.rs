@@ -84,7 +84,7 @@ impl<S: System + 'static> PoolBuilder<S> {
     }
 
     /// Calls [`release_free`](crate::Pool::release_free) after each `period`, at least a millisecond, on a thread of
-    /// the pool. By default there is no such thread.
+    /// the pool. By default a pool starts no thread.
     ///
     /// Each call parks the tokens of idle threads, which empties their lists, and looks at all blocks. It passes over
     /// errors. Meanwhile a call of `release_free` by another thread is busy. When the pool is dropped, a call that has

@@ -121,8 +121,8 @@ pub use systems::{
 
 /// The names that most programs need: of the systems, those to begin with.
 ///
-/// The atomic `Ordering` has a variant of the name [`Release`]. In a module that also imports all variants,
-/// a name that is imported by itself wins.
+/// The atomic `Ordering` has a variant of the name [`Release`]. In a module that also imports all variants, a name that
+/// is imported by itself wins.
 pub mod prelude {
     pub use crate::platform::{CpuId, CpuToken, Native, NativeCpu, NativeCpus, Platform};
     pub use crate::systems::{Bs, Everybuddy, Lbs31, Options, System, build, build_any, layout};

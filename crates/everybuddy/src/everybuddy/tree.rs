@@ -357,8 +357,8 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         Some((tree * self.words_per_tree() + at) * WORD)
     }
 
-    /// Takes frames of the first split word of an own tree that has them, and remembers the words without the
-    /// largest block that each such run contains.
+    /// Takes frames of the first split word of an own tree that has them, and remembers the words without the largest
+    /// block that each run of that length contains.
     fn take_of_split(
         &self,
         tree: u32,

@@ -155,7 +155,7 @@ impl Run<'_> {
         rounds * blocks
     }
 
-    /// Runs a load. Returns the number of its pairs; `None` if there is no such load.
+    /// Runs a load. Returns the number of its pairs; `None` if the name is unknown.
     fn load(&mut self, name: &str, number: u32) -> Option<usize> {
         self.is_mostly_single = matches!(name, "steady" | "aged");
         match name {
@@ -195,7 +195,7 @@ fn parts(argument: &str) -> Option<(&str, u32, u16, u16)> {
 
 fn main() -> Result<(), String> {
     for argument in std::env::args().skip(1) {
-        let unknown = || format!("loads: {argument}: no such load");
+        let unknown = || format!("loads: {argument}: unknown load");
         let (name, number, cpus, calling) = parts(&argument).ok_or_else(unknown)?;
         let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
         let setup = Setup::new(&ranges, cpus);
