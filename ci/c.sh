@@ -134,6 +134,20 @@ if have pkg-config; then
         fail "the example does not run by both ways of linking: $(cat "$folder/output")"
 fi
 
+step "a library of one system"
+(CARGO_TARGET_DIR=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)/c-one
+    export CARGO_TARGET_DIR EVERYBUDDY_SYSTEMS=everybuddy
+    $crate/install.sh "$folder/one" >/dev/null)
+program=$(compile cc example.c one -O2 -Wl,--gc-sections "$folder/one/lib/libeverybuddy.a")
+"$program" >/dev/null
+code=$(size "$program" | awk 'NR == 2 { print $1 }')
+echo "  a program with it has $code bytes of code and constants"
+[ "$code" -lt 200000 ] || fail "a program with one system has $code bytes"
+sed 's/eb_setup_new(ranges, 2, 2);/& setup.system = "lbs-31";/' $crate/tests/c/example.c >"$folder/other.c"
+cc -std=c11 -I"$prefix/include" "$folder/other.c" "$folder/one/lib/libeverybuddy.a" -o "$folder/other"
+if "$folder/other" >"$folder/output" 2>&1; then fail "a library of one system has another one"; fi
+grep -q EVERYBUDDY_SYSTEMS "$folder/output" || fail "the error does not say why: $(cat "$folder/output")"
+
 # How programs are linked: the first argument names it.
 link() {
     case $1 in

@@ -22,8 +22,9 @@ import tomllib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 REPEATABLE = ("simulated", "counted")
-# A machine is quiet if its load stays below this for so many seconds.
-QUIET, QUIET_FOR = 0.3, 60
+# A machine is quiet if its CPUs are busy for less than this share of the time, for so many seconds. The load average
+# would remember the run before.
+QUIET, QUIET_FOR = 0.03, 20
 
 
 def table(name):
@@ -53,18 +54,24 @@ def kept(name, old, new):
         columns += ("source",)
         shown = {tuple(row.get(column) for column in columns) for row in old}
 
-    def is_kept(row):
-        return tuple(row[column] for column in columns) in shown or any(
+    def is_part(row):
+        # Claims form ratios within rounds, and need the ends of all rounds.
+        of_round = row["statistic"] in (("value",) if "@" in row["experiment"] else ("min", "max"))
+        return any(
             part["metric"] == row["metric"]
             and row["operation"] in (part.get("operations") or part.get("operation", "all"))
-            and row["statistic"] in part.get("statistics", [part.get("statistic", row["statistic"])])
+            and (of_round or row["statistic"] in part.get("statistics", [part.get("statistic", row["statistic"])]))
             and row["source"] in (part.get("sources") or [row["source"]])
-            and row["contender"] in (part.get("systems") or [row["contender"]])
+            and row["contender"] in (part.get("systems", []) + part.get("rivals", []) or [row["contender"]])
             for part in parts
         )
 
-    has_rounds = not old or any("@" in row["experiment"] for row in old)
-    return [row for row in new if (not shown or is_kept(row)) and (has_rounds or "@" not in row["experiment"])]
+    def is_kept(row):
+        if shown and tuple(row[column] for column in columns) in shown and "@" not in row["experiment"]:
+            return True
+        return not shown or is_part(row)
+
+    return [row for row in new if is_kept(row)]
 
 
 def named(row, commit, digests):
@@ -99,12 +106,20 @@ def files(run, folder):
     return [pathlib.Path(path.name) for path in found if (kind / path.name).exists() or path.name in named]
 
 
+def times():
+    """Returns the time that all CPUs have worked, and all their time."""
+    user, nice, system, idle, waiting, *rest = map(int, pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    return user + nice + system + sum(rest), user + nice + system + idle + waiting + sum(rest)
+
+
 def wait_until_quiet():
-    since = time.monotonic()
-    while time.monotonic() - since < QUIET_FOR:
-        if os.getloadavg()[0] >= QUIET:
-            since = time.monotonic()
-        time.sleep(5)
+    """Returns the share of the time in which CPUs were busy, once it is small."""
+    while True:
+        before = times()
+        time.sleep(QUIET_FOR)
+        worked, passed = (now - then for now, then in zip(times(), before))
+        if worked < QUIET * passed:
+            return worked / passed
 
 
 def family():
@@ -127,8 +142,7 @@ def make(run, base):
     place = run["where"].split()[0]
     if place == "native":
         print(f"results: {run['run']}: waits for a quiet machine", flush=True)
-        wait_until_quiet()
-        place = f"native {family()}, load {os.getloadavg()[0]:.2f}"
+        place = f"native {family()}, {wait_until_quiet():.1%} busy before"
     for link, goal in (("ci", ROOT / "ci"), ("everybuddy", base / "everybuddy")):
         if not (folder / link).is_symlink():
             (folder / link).symlink_to(goal)

@@ -8,7 +8,7 @@
 #   ci/results.sh --again=N [NAME...]  makes N runs that repeat again, at random, and compares each digit
 #
 # An interrupted command is resumed by the same command: what is done for this commit is in target/results. A native run
-# waits until the load has been below 0.3 for a minute. Runs `by hand` are only named. Needs python3; commit first.
+# waits until the CPUs are idle for 20 seconds. Runs `by hand` are only named. Needs python3; commit first.
 # Afterwards, `WRITE=1 cargo test -p everybuddy-papers page_of_claims` writes the page of claims.
 set -euo pipefail
 cd "$(dirname "$0")/.."

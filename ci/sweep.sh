@@ -128,7 +128,7 @@ free_port() {
 # The first grid of the document, which says that it can be pasted.
 awk '/^```/ { if (inside) exit; inside = $0 == "```toml"; next } inside' docs/compare.md >"$work/grid.toml"
 say "$("$python" -c 'import optuna, ray; print("Ray", ray.__version__, "and Optuna", optuna.__version__)')"
-say "$(cd "$work" && "$program" sweep grid.toml --cells here --json here.jsonl | sed 's/ in .*//'), here"
+say "$(cd "$work" && "$program" sweep grid.toml --cells here --json here.jsonl | tail -1 | sed 's/ in .*//'), here"
 
 "$program" sweep "$work/grid.toml" --cells "$work/commands" --print-commands >"$work/all"
 sed -n 'p;n' "$work/all" >"$work/odd"
@@ -145,7 +145,7 @@ if command -v slurmctld >/dev/null; then
 else
     say "Slurm: not here, skipped"
 fi
-"$program" sweep "$work/grid.toml" --cells "$work/commands" --json "$work/commands.jsonl" | sed 's/ in .*//' >"$work/joined"
+"$program" sweep "$work/grid.toml" --cells "$work/commands" --json "$work/commands.jsonl" | tail -1 | sed 's/ in .*//' >"$work/joined"
 say "joined: $(cat "$work/joined")"
 cmp "$work/here.jsonl" "$work/commands.jsonl"
 say "commands: the same rows as here"
@@ -173,7 +173,7 @@ raylet=$(pgrep -P "${nodes[-2]}" raylet)
 kill -KILL "$raylet"
 say "Ray: one of two nodes was killed after $(cells "$work/cluster") cells"
 wait $sweep || { cat "$work/out"; exit 1; }
-say "Ray: $(sed 's/ in .*//' "$work/out")"
+say "Ray: $(tail -1 "$work/out" | sed 's/ in .*//')"
 cmp "$work/here.jsonl" "$work/cluster.jsonl"
 [ "$(cells "$work/cluster")" = "$(cells "$work/here")" ]
 say "Ray: the same rows as here, nothing lost and nothing twice"

@@ -164,6 +164,7 @@ impl SetupError<'_> {
                 }
                 BuildError::BadOption(_) => (EB_ERROR_OPTION, 0),
                 BuildError::Contradiction { .. } => (EB_ERROR_CONTRADICTION, 0),
+                BuildError::NotCompiled => (EB_ERROR_UNKNOWN_SYSTEM, 0),
             },
         }
     }

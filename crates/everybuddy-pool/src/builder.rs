@@ -83,12 +83,13 @@ impl<S: System + 'static> PoolBuilder<S> {
         }
     }
 
-    /// Calls [`release_free`](crate::Pool::release_free) after each `period`, at least a millisecond, on a thread of
-    /// the pool. By default a pool starts no thread.
+    /// Returns free memory to the operating system after each `period`, at least a millisecond, on a thread of the
+    /// pool. By default a pool starts no thread.
     ///
-    /// Each call parks the tokens of idle threads, which empties their lists, and looks at all blocks. It passes over
-    /// errors. Meanwhile a call of `release_free` by another thread is busy. When the pool is dropped, a call that has
-    /// begun ends first. After a `fork`, the child must not use such a pool: the thread may have been in a call.
+    /// The thread calls [`release_next`](crate::Pool::release_next) for a sixteenth of the pool, or 64 MiB, until it
+    /// comes to the end, with a millisecond between two calls. Each parks the tokens of idle threads, which empties
+    /// their lists. Errors are passed over. During a call, `release_free` by another thread is busy, and a thread that
+    /// drops the pool waits. After a `fork`, the child must not use such a pool: the thread may have been in a call.
     pub fn release_every(self, period: Duration) -> Self {
         let release_period = Some(period.max(Duration::from_millis(1)));
         Self {

@@ -22,6 +22,10 @@ use crate::shared::Shared;
 use crate::slots::Counters;
 use crate::statistics::{Released, Statistics};
 
+/// The least bytes that the pool's own thread looks at in one call, and its pause before the next one.
+const STEP: usize = 64 << 20;
+const PAUSE: Duration = Duration::from_millis(1);
+
 /// A pool of pages: a handle, which can be cloned and sent to other threads.
 ///
 /// All methods can be called by any number of threads, and by a thread while it ends. A signal handler must not call
@@ -417,13 +421,18 @@ impl<S: System + 'static> Pool<S> {
 impl<S: System + 'static> WeakPool<S> {
     /// Returns free memory after each period, until the pool is dropped.
     fn release_each(&self, period: Duration) {
+        let mut wait = period;
         loop {
-            thread::park_timeout(period);
+            thread::park_timeout(wait);
             let Ok(pool) = self.upgrade() else {
                 return;
             };
-            // What the operating system does not take now, it may take later.
-            let _ = pool.release_free();
+            // In steps: a thread that drops the pool, or returns memory too, waits for a step only.
+            wait = match pool.release_next((pool.size() / 16).max(STEP)) {
+                Ok((_, Progress::More)) => PAUSE,
+                // What the operating system does not take now, it may take later.
+                Ok((_, Progress::Idle)) | Err(_) => period,
+            };
         }
     }
 

@@ -255,6 +255,8 @@ pub enum BuildError {
         /// The values that it takes here, and why.
         needs: &'static str,
     },
+    /// The library was compiled without this system: the variable `EVERYBUDDY_SYSTEMS` named others.
+    NotCompiled,
 }
 
 impl fmt::Display for BuildError {
@@ -297,6 +299,10 @@ impl fmt::Display for BuildError {
                 "the system or its type does not support the option `{key}`, or not with this value"
             ),
             Self::Contradiction { key, needs } => write!(f, "`{key}` takes {needs}"),
+            Self::NotCompiled => write!(
+                f,
+                "the library was compiled without this system: add it to the variable EVERYBUDDY_SYSTEMS"
+            ),
         }
     }
 }

@@ -66,17 +66,21 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
         .iter()
         .find(|column| column.metric == "blocking_probability");
     let refused = |at: usize| refused.and_then(|column| column.values[at]).unwrap_or(0.0);
-    let fewest = (0..names.len()).map(refused).fold(f64::INFINITY, f64::min);
-    let competing: Vec<usize> = (0..names.len())
-        .filter(|at| refused(*at) <= fewest)
+    let linux = names.iter().position(|name| name == choice::LINUX);
+    // No kernel can take `linux-6`, which leaves out the locks of its lists.
+    let judged: Vec<usize> = (0..names.len())
+        .filter(|at| linux.is_none() || names[*at] != choice::WITHOUT_LOCKS)
         .collect();
+    let fewest = judged.iter().copied().map(refused);
+    let fewest = fewest.fold(f64::INFINITY, f64::min);
+    let mut competing = judged.clone();
+    competing.retain(|at| refused(*at) <= fewest);
     let rounds: Vec<Vec<f64>> = names.iter().map(|name| rounds(comparison, name)).collect();
     let criteria = criteria(comparison, &table.columns, &competing, &rounds);
     if names.len() < 2 || criteria.is_empty() {
         return None;
     }
     let choice = Choice::of(&criteria);
-    let linux = names.iter().position(|name| name == choice::LINUX);
     let times = times(&table.columns);
     let systems = choice.chosen.iter().enumerate().map(|(rank, own)| {
         let at = competing[*own];
@@ -90,8 +94,8 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
         (names[at].clone(), text)
     });
     let systems: Vec<(String, String)> = systems.collect();
-    let mut summary = choice.summary(&systems[0].0, names.len());
-    match names.len() - competing.len() {
+    let mut summary = choice.summary(&systems[0].0, judged.len());
+    match judged.len() - competing.len() {
         0 => (),
         1 => summary += " One does not count: it refused requests that others served.",
         refusing => {
@@ -329,8 +333,8 @@ impl Choice {
                 "`{first}` is the best of {all} systems: no other one is better in anything that counts."
             ),
             (front, others) if others + 1 < front => format!(
-                "`{first}` is the best compromise of {all} systems. {front} have no other that is as good in all \
-                 and better in something; those that are best in something follow."
+                "`{first}` is the best compromise of {all} systems. For {front}, no other is as good in all and better \
+                 in one; the best by each criterion follow."
             ),
             (_, 1) => format!(
                 "`{first}` is the best compromise of {all} systems. One other is better in something."
@@ -383,7 +387,7 @@ impl Choice {
         }
         let reason = match &better[..] {
             [] => "As good a compromise".to_string(),
-            better => format!("If it counts most: {}", better.join(", ")),
+            better => format!("Better: {}", better.join(", ")),
         };
         match &price[..] {
             [] => format!("{reason}."),

@@ -273,8 +273,8 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
             )
         } else {
             let tells = match &state.frames {
-                Some(facts) if facts.settled.is_some() => "a request would tell",
-                _ => "only a request would tell, or /proc/kcore on kernels that have it",
+                Some(facts) if facts.settled.is_some() => "allocating them would tell",
+                _ => "allocating them would tell, or /proc/kcore if present",
             };
             (
                 Outcome::Unknown,
@@ -303,6 +303,41 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
         )
     };
     Verdict { outcome, line }
+}
+
+/// States how many large blocks an ordinary request gets. `None` if zones are missing, or the sizes of their blocks.
+#[must_use]
+pub fn summary(state: &State) -> Option<String> {
+    let of = |bytes: u64| {
+        let need = Need {
+            count: 1,
+            bytes,
+            zone: None,
+            node: None,
+            is_movable: false,
+        };
+        sums(state, &need, |zone| {
+            answer::of_zone(state, zone, need.request())
+        })
+    };
+    let all = [2 << 20, 32 << 20, 1 << 30].map(|bytes| (bytes, of(bytes)));
+    let has_tables = state.zones.iter().any(|zone| zone.blocks.is_some());
+    if !has_tables || all.iter().any(|(_, sums)| !sums.missing.is_empty()) {
+        return None;
+    }
+    let joined = |of: &dyn Fn(&Sums) -> Option<Range>| {
+        let texts = all.iter().map(|(bytes, sums)| {
+            let count = shown(of(sums)?);
+            Some(format!("{count} of {}", size::shown(*bytes)))
+        });
+        texts.collect::<Option<Vec<_>>>().map(|own| own.join(", "))
+    };
+    let now = joined(&|sums| Some(sums.usable))?;
+    let mut text = format!("Blocks for an ordinary request now: {now}");
+    if let Some(after) = joined(&|sums| sums.dropping) {
+        text += &format!("; after moving pages and dropping page cache: {after}");
+    }
+    Some(text + ".")
 }
 
 fn sums(state: &State, need: &Need, answers: impl Fn(&Zone) -> Option<answer::ZoneAnswer>) -> Sums {

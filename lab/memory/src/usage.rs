@@ -139,7 +139,10 @@ impl Usage {
             named.chain([("pool of huge pages", self.pool)]).collect();
         if let Some(managed) = self.managed {
             let known = sum(parts.iter().map(|(_, frames)| *frames)).saturating_add(free);
-            parts.push(("not accounted for", managed.saturating_sub(known)));
+            parts.push((
+                "uncounted (drivers, balloon)",
+                managed.saturating_sub(known),
+            ));
         }
         parts.sort_by_key(|(_, frames)| std::cmp::Reverse(*frames));
         parts.retain(|(_, frames)| *frames > 0);
@@ -154,6 +157,6 @@ impl Usage {
             }
             None => {}
         }
-        format!("In use: {}.", parts.join(", "))
+        format!("Memory: {}.", parts.join(", "))
     }
 }

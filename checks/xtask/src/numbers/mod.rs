@@ -92,7 +92,7 @@ mod tests {
             let table = |system: &str| {
                 let head = "<!-- numbers: e all m mean: x@ -->\n| a | b |\n|---|---|\n";
                 let text = filled("x.md", &format!("{head}| `{system}` | 5.00 |\n"), &results);
-                text.is_ok_and(|text| text.contains("| a (of an older program) | b |"))
+                text.is_ok_and(|text| text.contains("| a (older rows) | b |"))
             };
             let line = list.lines().nth(1).unwrap_or_default().to_owned();
             (line, table("bs"), table("is"))

@@ -23,7 +23,7 @@ use super::query::Query;
 use super::results::Results;
 
 /// What the head of a table says whose numbers are not those of today's program.
-const OLDER: &str = "(of an older program)";
+const OLDER: &str = "(older rows)";
 
 /// How comments begin.
 const MARKER: &str = "<!-- numbers: ";

@@ -29,6 +29,7 @@ macro_rules! systems {
             impl $crate::systems::System for $system {
                 type Built<'m, P: $crate::platform::Platform> = $built<'m, P>;
                 const ROW: &'static $crate::systems::Row = &$crate::systems::Row {
+                    built: stringify!($built),
                     $($row)*
                     ..$crate::systems::Row::BLANK
                 };
@@ -37,6 +38,7 @@ macro_rules! systems {
     };
 }
 
+mod chosen;
 mod compose;
 mod delayed;
 mod describe;
@@ -207,11 +209,16 @@ macro_rules! compositions {
             composition: &Composition,
             visitor: V,
         ) -> Result<V::Output, BuildError> {
-            $(
+            $({
+                // An item of its own: code behind a constant that is known before types are is not compiled.
+                const IS_COMPILED: bool = chosen::is_compiled(stringify!($composition));
                 if *composition == <$composition<'m, P> as Compose<'m, P>>::COMPOSITION {
-                    return visitor.on::<$composition<'m, P>>();
+                    if IS_COMPILED {
+                        return visitor.on::<$composition<'m, P>>();
+                    }
+                    return Err(BuildError::NotCompiled);
                 }
-            )*
+            })*
             // Every single choice exists, so the combination does not.
             Err(BuildError::BadOption("zone"))
         }

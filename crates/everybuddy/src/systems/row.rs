@@ -31,6 +31,8 @@ pub struct Row {
     pub preset: Options,
     /// When buddies are coalesced.
     pub rule: Rule,
+    /// The name of its composition in the list of all.
+    pub(super) built: &'static str,
 }
 
 impl Row {
@@ -44,6 +46,7 @@ impl Row {
         list: ListKind::None,
         preset: Options::NONE,
         rule: Rule::AT_ONCE,
+        built: "",
     };
 
     /// Returns the layers.

@@ -13,6 +13,7 @@
 //! | `burst:ORDER` | 8,192 blocks, or half of memory, are allocated, and freed at random |
 //! | `exit:ORDER` | the same, freed in order |
 //! | `handover:ORDER` | a CPU allocates 512 blocks, and another one frees them in order |
+//! | `full:ORDER` | memory is full of the mixture of `steady`; eight requests that are refused, and then a pair |
 //!
 //! A level is the memory in use, in tenths of a percent; there, random blocks are freed, and others allocated. The
 //! first 2,000 pairs are not counted. `LOAD/CPUS` builds the system for several CPUs, of which one calls; `LOAD*CPUS`
@@ -157,7 +158,7 @@ impl Run<'_> {
 
     /// Runs a load. Returns the number of its pairs; `None` if the name is unknown.
     fn load(&mut self, name: &str, number: u32) -> Option<usize> {
-        self.is_mostly_single = matches!(name, "steady" | "aged");
+        self.is_mostly_single = matches!(name, "steady" | "aged" | "full");
         match name {
             "relief" | "steady" => {
                 if name == "relief" {
@@ -174,6 +175,20 @@ impl Run<'_> {
                 self.empty_to(number);
                 discard("memory is young");
                 Some(self.replace(number, 1_000_000))
+            }
+            "full" => {
+                self.fill_to(1000);
+                discard("memory is filled once");
+                for _ in 0..2_000 {
+                    for _ in 0..8 {
+                        let cpu = self.cpu();
+                        let cpu = &mut self.cpus[cpu];
+                        let found = measured::allocate(self.system, cpu, order(number as usize));
+                        assert!(found.is_none(), "memory is full");
+                    }
+                    self.replace(1000, 1);
+                }
+                Some(16_000)
             }
             "burst" => Some(self.bursts(number as usize, 8_192, true)),
             "exit" => Some(self.bursts(number as usize, 8_192, false)),

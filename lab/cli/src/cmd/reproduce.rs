@@ -60,7 +60,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink"])]
     rows: Option<PathBuf>,
 
-    /// Run all readings, CPUs and seeds that experiments list; some take hours
+    /// Run all assumptions, CPUs and seeds that experiments list; some take hours
     #[arg(long)]
     full: bool,
 

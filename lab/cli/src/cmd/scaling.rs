@@ -8,6 +8,7 @@
 //! machine's file alone, so it can be written down before a host is measured.
 
 use std::num::NonZero;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use clap::{Args, value_parser};
@@ -24,11 +25,13 @@ use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Zones};
 
 use crate::export::Outputs;
+use crate::finished::Finished;
 use crate::show::output::{self, Style};
 use crate::show::progress::Progress;
 use crate::show::scaling;
 
 use super::files::Files;
+use super::simulate;
 
 /// The loads: bursts that exceed most lists, batches that fit into most, and frames that another CPU frees.
 const LOADS: [&str; 3] = ["burst:random", "batch", "handover"];
@@ -83,13 +86,17 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = BenchPlan::ROUNDS, value_parser = value_parser!(u32).range(1..))]
     rounds: u32,
 
+    /// Append finished predictions to FILE; with the FILE of an interrupted run, predict the rest
+    #[arg(long, value_name = "FILE")]
+    resume: Option<PathBuf>,
+
     /// Shorten everything N times more (smoke test; do not use the results)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1024))]
     shrink: u32,
 
     /// Compare small programs of two CPUs that take turns at a lock, instead of systems
-    #[arg(long, conflicts_with_all = ["systems", "workloads", "cpus", "predict", "rounds", "shrink", "json", "csv",
-        "parquet"])]
+    #[arg(long, conflicts_with_all = ["systems", "workloads", "cpus", "predict", "rounds", "resume", "shrink", "json",
+        "csv", "parquet"])]
     locks: bool,
 
     #[command(flatten)]
@@ -111,9 +118,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Some(measured(&arguments, &plan)?)
     };
-    let mut outputs = Outputs::default();
+    let mut outputs = Outputs::beside(arguments.resume.clone().into_iter().collect());
     let sinks = arguments.files.open(&mut outputs)?;
-    let mut rows = predict(&plan)?;
+    let mut rows = predict(&plan, arguments.resume.as_deref())?;
     if let Some(bench) = bench {
         rows.extend(measure(&bench, &machine)?);
     }
@@ -209,21 +216,45 @@ fn measured(arguments: &Arguments, plan: &Plan) -> Result<BenchPlan, Error> {
 }
 
 /// Simulates the plan on its machine and on the two extremes, and returns the predictions.
-fn predict(plan: &Plan) -> Result<Vec<Row>, Error> {
+fn predict(plan: &Plan, resume: Option<&Path>) -> Result<Vec<Row>, Error> {
     let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    let cells = plan.cells().len();
-    let progress = Progress::new(3 * cells as u64);
-    let mut rows: Vec<Row> = Vec::new();
+    let cells = plan.cells();
     let [fast, slow] = extremes(&plan.hardware);
-    for hardware in [plan.hardware, fast, slow] {
+    let machines = [("as it is", plan.hardware), ("fast", fast), ("slow", slow)];
+    let names = machines.iter().flat_map(|(name, _)| {
+        let of = move |id| format!("{name}: {}", plan.name(id));
+        cells.iter().map(of)
+    });
+    let names: Vec<String> = names.collect();
+    let (mut finished, known) = match resume {
+        None => (None, vec![None; names.len()]),
+        Some(path) => {
+            let (file, known) = Finished::open(path, &simulate::described(plan), &names)?;
+            (Some(file), known)
+        }
+    };
+    let left = known.iter().filter(|own| own.is_none()).count();
+    if left < names.len() {
+        let (ended, all) = (names.len() - left, names.len());
+        output::note(&format!(
+            "{ended} of {all} predictions are finished, {left} are left"
+        ));
+    }
+    let progress = Progress::new(left as u64);
+    let mut rows: Vec<Row> = Vec::new();
+    for ((name, hardware), known) in machines.into_iter().zip(known.chunks(cells.len())) {
         let own = Plan {
             hardware,
             ..plan.clone()
         };
-        let (found, _) = own.run(jobs, vec![None; cells], &mut |id, _| {
-            progress.says(&format!("predicting {}", plan.name(id)));
+        let (found, _) = own.run(jobs, known.to_vec(), &mut |id, rows| {
+            let cell = format!("{name}: {}", plan.name(id));
+            progress.says(&format!("predicting, machine {cell}"));
             progress.step();
-            Ok(())
+            match (&mut finished, rows) {
+                (Some(file), Some(rows)) => file.add(&cell, rows),
+                _ => Ok(()),
+            }
         })?;
         let rates = found.into_iter().filter(|row| row.metric == "throughput");
         rows.extend(rates.map(|row| Row {

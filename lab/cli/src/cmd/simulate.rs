@@ -398,7 +398,7 @@ fn others(plan: &Plan) -> Vec<(Changed, Plan)> {
 }
 
 /// Describes all that the rows depend on.
-fn described(plan: &Plan) -> Vec<(&'static str, String)> {
+pub(super) fn described(plan: &Plan) -> Vec<(&'static str, String)> {
     let load = |load: &Load| match load {
         Load::Workload(variant) => variant.name.to_string(),
         Load::Trace(traced) => format!("{} ({:016x})", traced.name(), traced.fingerprint()),

@@ -20,8 +20,8 @@ use super::files::{Files, Sinks};
 use super::{Cli, Command, compare, simulate};
 use crate::digest;
 use crate::export::Outputs;
-use crate::show::output;
 use crate::show::progress::Progress;
+use crate::show::{output, simulated};
 use crate::sweep::cell::{Cell, Failure};
 use crate::sweep::folder::Folder;
 use crate::sweep::grid::{self, Grid};
@@ -146,7 +146,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             let (rows, text) = runner.all(&cells)?;
             let rows = joined(&grid, &cells, rows)?;
             sinks.print(&format!(
-                "{text}: {} rows in {}\n",
+                "{}{text}: {} rows in {}\n",
+                simulated::of_grid(&rows, &sinks.style()),
                 rows.len(),
                 shown(folder.path())
             ))?;

@@ -93,7 +93,7 @@ pub(crate) fn dealt(comparison: &Comparison) -> String {
         None => String::new(),
     };
     format!(
-        "Replayed on {}, in a room of {room}{initial}{lists}.",
+        "Replayed on {}, with {room} managed{initial}{lists}.",
         threads(comparison)
     )
 }
@@ -147,7 +147,7 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
         None => String::new(),
     };
     let what = format!(
-        "{}  {} calls · peak {}{machine} · room {}{initial} · {threads}",
+        "{}  {} calls · peak {}{machine} · managed {}{initial} · {threads}",
         comparison.trace,
         size::count(u64::from(*events)),
         size::frames(*peak_frames),

@@ -1,13 +1,16 @@
-//! The tables of `everybuddy simulate`.
+//! The tables of `everybuddy simulate` and of `everybuddy sweep`.
 //!
 //! One table for each workload or trace: how many calls a system makes with each number of CPUs, and where and why it
 //! stops.
 //!
 //! # Invariants
-//! Every table says that its numbers are simulated.
+//! Every table says that its numbers are simulated, or that they are not.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size;
+use everybuddy_simulate::rows::scalings;
 use everybuddy_simulate::{Load, Plan, Scaling, Traced};
 
 use super::output::Style;
@@ -73,6 +76,35 @@ LEFT_OUT
 /// What tables say where systems are not simulated beyond their limits.
 pub const LEFT_OUT: &str = " A system that has stopped scaling was not simulated on more CPUs. For it, the largest \
                             number of CPUs is the last one with a result.";
+
+/// Returns a table for each machine and load in the rows of a grid.
+pub fn of_grid(rows: &[Row], style: &Style) -> String {
+    let mut machines: BTreeMap<String, Vec<Row>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.is_of_system()) {
+        let own = machines.entry(row.platform.to_string()).or_default();
+        own.push(row.clone());
+    }
+    let mut out = String::new();
+    for (machine, rows) in &machines {
+        let machine = match machine.strip_prefix("sim:") {
+            Some(machine) => format!("simulated, machine {machine}"),
+            None => "measured".to_string(),
+        };
+        let mut scalings = scalings(rows);
+        scalings.sort_by(|one, other| one.load.cmp(&other.load));
+        for of_load in scalings.chunk_by(|one, other| one.load == other.load) {
+            let own: Vec<&Scaling> = of_load.iter().collect();
+            let names: Vec<String> = own.iter().map(|own| own.system.clone()).collect();
+            let counts = own.iter().flat_map(|own| own.rates.iter());
+            let counts: BTreeSet<u16> = counts.map(|(cpus, _)| *cpus).collect();
+            out += &style.bold(&own[0].load);
+            out += &format!(": calls per microsecond of all CPUs, {machine}\n\n");
+            out += &table::text(&names, &rates(counts, &own), 0..names.len(), style);
+            out += "\n";
+        }
+    }
+    out
+}
 
 /// Renders the recorded waits for the zone's lock next to the simulated ones.
 fn waits_text(waits: &Result<Waits, String>, style: &Style) -> String {
@@ -158,31 +190,36 @@ fn at_most(
     value_at(&scaling.load, &scaling.system, *cpus, rows, key, join)
 }
 
-fn columns(plan: &Plan, load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
-    let mut columns = Vec::new();
-    let counts = plan.cpus.iter().filter(|cpus| **cpus >= load.least_cpus());
-    for cpus in counts {
+/// Returns the calls per microsecond with each number of CPUs.
+fn rates(counts: impl IntoIterator<Item = u16>, scalings: &[&Scaling]) -> Vec<Column> {
+    let column = |cpus: u16| {
         let of = |scaling: &&Scaling| {
             let mut rates = scaling.rates.iter();
-            let (_, rate) = rates.find(|(own, _)| own == cpus)?;
+            let (_, rate) = rates.find(|(own, _)| *own == cpus)?;
             Some(rate / 1e6)
         };
         let values: Vec<Option<f64>> = scalings.iter().map(of).collect();
         let texts = values
             .iter()
             .map(|value| value.map_or(String::new(), |value| format!("{value:.2}")));
-        columns.push(Column {
+        Column {
             metric: "throughput",
             legend: "".into(),
             head: [
                 cpus.to_string().into(),
-                if *cpus == 1 { "CPU" } else { "CPUs" }.into(),
+                if cpus == 1 { "CPU" } else { "CPUs" }.into(),
             ],
             better: Better::Higher,
             texts: texts.collect(),
             values,
-        });
-    }
+        }
+    };
+    counts.into_iter().map(column).collect()
+}
+
+fn columns(plan: &Plan, load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec<Column> {
+    let counts = plan.cpus.iter().filter(|cpus| **cpus >= load.least_cpus());
+    let mut columns = rates(counts.copied(), scalings);
     let p99 = |scaling: &&Scaling| at_most(scaling, rows, ("latency", "p99", "allocate"), largest);
     let values: Vec<Option<f64>> = scalings.iter().map(p99).collect();
     columns.push(Column {

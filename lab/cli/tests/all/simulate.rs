@@ -276,6 +276,23 @@ fn a_prediction_is_the_same_with_a_measurement_beside_it() {
     assert_eq!(rows.len(), 3 * 2 * 2, "{}", predicted.out);
     assert!(rows.iter().all(|row| row.contains("sim:x5570")));
     assert!(!predicted.err.contains("Measured on"), "{}", predicted.err);
+    // With half of its cells, an interrupted prediction gives the same rows.
+    let folder = Folder::new("scaling");
+    let cells = folder.file("scaling.cells");
+    let resumed = || scaling(&format!("--predict --resume {cells}"));
+    assert_eq!(resumed().out, predicted.out);
+    let all = text(&cells);
+    let half: Vec<&str> = all.lines().take(1 + 3 * 2).collect();
+    fs::write(&cells, half.join("\n") + "\n").unwrap();
+    let again = resumed();
+    assert_eq!(again.out, predicted.out);
+    assert!(
+        again
+            .err
+            .contains("6 of 12 predictions are finished, 6 are left"),
+        "{}",
+        again.err
+    );
     // Four CPUs are predicted wherever the test runs, and measured only where they exist.
     let both = scaling("--rounds 1");
     if both.code != 0 {

@@ -105,7 +105,7 @@ fn comparisons_start_with_the_free_blocks_of_a_machine() {
         ),
     ] {
         let text = words(&compare(start, "").succeeded()).join(" ");
-        let described = format!("room 16 MiB free of 48 MiB, {described}:Node-0-Normal");
+        let described = format!("managed 16 MiB free of 48 MiB, {described}:Node-0-Normal");
         assert!(text.contains(&described), "{text}");
         let json = json(&compare(start, "--json -").succeeded());
         let experiment = format!("compare+memory=16MiB+start={name}:Node-0-Normal");
@@ -135,7 +135,8 @@ fn comparisons_start_with_the_free_blocks_of_a_machine() {
     compare(&tables, &format!("--json {earlier}")).succeeded();
     let again = everybuddy!("compare {tiny} --rows {earlier} --no-html").out;
     let words = words(&again).join(" ");
-    let start = "room 16 MiB, random memory with the counts of synthetic-buddyinfo:Node-0-Normal";
+    let start =
+        "managed 16 MiB, random memory with the counts of synthetic-buddyinfo:Node-0-Normal";
     assert!(words.contains(start), "{words}");
     // A part of the memory.
     compare(&tables, "--memory 8MiB").succeeded();

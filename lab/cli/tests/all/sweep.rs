@@ -153,8 +153,23 @@ fn cells_give_the_rows_of_one_simulation_whatever_runs_them() {
     assert!(rows == expected && err.contains("0 are left"), "{err}");
     // A file of a cell is what other programs read.
     let file = place.0.file("rows.parquet");
-    place.sweep(&format!("--parquet {file}")).noted();
+    let shown = place.sweep(&format!("--parquet {file}")).noted();
     assert!(fs::read(file).unwrap().ends_with(b"PAR1"));
+    // The table has the mean over the seeds.
+    assert!(shown.starts_with(
+        "burst:in-order: calls per microsecond of all CPUs, simulated, machine x5570\n"
+    ));
+    let of_bs = |row: &serde_json::Value| {
+        (row["system"] == "bs" && row["metric"] == "throughput" && row["cpus"] == 4)
+            .then(|| row["value"].as_f64().unwrap())
+    };
+    let rates: Vec<f64> = rows_of(&rows).iter().filter_map(of_bs).collect();
+    let mean = rates.iter().sum::<f64>() / rates.len() as f64 / 1e6;
+    let line = shown.lines().find(|line| line.starts_with(" bs "));
+    assert!(
+        rates.len() == 2 && line.is_some_and(|line| line.ends_with(&format!(" {mean:.2}"))),
+        "{shown}"
+    );
 }
 
 #[test]

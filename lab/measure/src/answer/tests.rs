@@ -105,7 +105,7 @@ fn the_first_is_described_and_the_others_say_when_to_choose_them() {
     );
     assert_eq!(
         choice.reason(&both, 1),
-        "If it counts most: a number 1.00. Worse: time 20.0 ns."
+        "Better: a number 1.00. Worse: time 20.0 ns."
     );
     // What is within noise of the best has the first rank, too.
     let near = criteria(&Noise::Points(1.0), &[&[1.0, 2.0]]);
@@ -184,7 +184,7 @@ fn the_rule_says_what_decides() {
     let others = format!("{compromise}3 others are better in something.");
     assert_eq!(summary(4, 4), others);
     assert!(summary(2, 2).ends_with("One other is better in something."));
-    assert!(summary(9, 5).starts_with(&format!("{compromise}9 have no other")));
+    assert!(summary(9, 5).starts_with(&format!("{compromise}For 9, no other")));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use everybuddy_text::size::{self, grouped};
 
 use crate::answer::{self, Range, Row, ZoneAnswer};
 use crate::explain;
-use crate::need::shown;
+use crate::need::{self, shown};
 use crate::request::Request;
 use crate::show::holders;
 use crate::state::{State, Zone};
@@ -27,7 +27,8 @@ const USUAL_ORDERS: usize = 11;
 #[must_use]
 pub fn state(state: &State) -> String {
     let mut text = format!("{}\n", explain::title(state));
-    if let Some(sentence) = explain::event(state) {
+    let sentence = explain::event(state).or_else(|| need::summary(state));
+    if let Some(sentence) = sentence {
         text.push_str(&format!("{sentence}\n"));
     }
     if let Some(line) = explain::usage(state) {
@@ -199,7 +200,7 @@ pub(super) fn cells(zone: &Zone, row: &Row, shown: fn(Range) -> String) -> Vec<S
 pub(super) const LEGEND: [&str; 5] = [
     "by moving: pages move to other free frames",
     "by dropping: clean page cache is dropped as well",
-    "perhaps: frames without flags stand in the way: free ones on CPUs' lists, which a request drains, or kernel pages",
+    "perhaps: some frames are free on CPUs' lists, or the kernel's: /proc/kpageflags does not tell",
     "never: the block contains a page that cannot be moved or dropped",
     "The rest of a row is in use, and no free frames are left to move it to.",
 ];

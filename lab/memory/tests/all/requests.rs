@@ -268,7 +268,7 @@ fn uses_of_memory_are_listed_with_the_largest_first() {
     // 1,413,442 and 1,509,191 frames.
     let line = usage("s15-oom-6.1-arch.txt");
     assert!(
-        line.starts_with("In use: anonymous 11.1 GiB, not accounted for "),
+        line.starts_with("Memory: anonymous 11.1 GiB, uncounted (drivers, balloon) "),
         "{line}"
     );
     assert!(
@@ -284,7 +284,7 @@ fn uses_of_memory_are_listed_with_the_largest_first() {
     let line = explain::usage(&states(pool.as_bytes())[0]).unwrap();
     assert!(
         line.starts_with(
-            "In use: pool of huge pages 8 MiB, not accounted for 404 KiB, page cache 4 KiB"
+            "Memory: pool of huge pages 8 MiB, uncounted (drivers, balloon) 404 KiB, page cache 4 KiB"
         ),
         "{line}"
     );

@@ -57,11 +57,13 @@ figures.map = {
       part.frames = unfold(all[view.options[name]]);
       part.regions = all[view.options[name]].regions;
       part.shown = view.options.mode === "regions" ? sharing(part) : part.frames;
-      part.picture = pictured(part.shown, view.table);
+      part.lines = linesOf(part.frames);
+      part.picture = pictured(part.shown, part.lines, view.table);
       const { free, listed, whole, rows } = summary(part.frames);
+      const folded = part.lines.reduce((sum, line) => sum + (line.rows > 1 ? line.rows : 0), 0);
       part.summary.textContent = part.frames.length
         ? [
-            `${count(whole)} of ${count(rows)} rows empty`,
+            `${count(whole)} of ${count(rows)} rows empty${folded ? `, ${count(folded)} of them folded into dashed lines` : ""}`,
             `${percent(free / part.frames.length)} free`,
             `${percent(listed / part.frames.length)} in lists`,
           ].join(" · ")
@@ -128,10 +130,12 @@ function furnish(view, name) {
   const frameUnder = (event) => {
     const box = all.getBoundingClientRect();
     const column = Math.floor(((event.clientX - box.left) / box.width) * ROW);
-    const row = Math.floor((event.clientY - box.top) / rowHeight(part.frames.length));
+    const y = Math.max(0, event.clientY - box.top);
+    const line = part.lines.findLast((own) => own.y <= y);
+    const row = line.row + Math.min(line.rows - 1, Math.floor(((y - line.y) / line.high) * line.rows));
     return row * ROW + Math.min(ROW - 1, Math.max(0, column));
   };
-  const follow = (event) => part.frames && pointAt(view, frameUnder(event));
+  const follow = (event) => part.lines?.length && pointAt(view, frameUnder(event));
   all.addEventListener("pointermove", follow);
   all.addEventListener("pointerdown", follow);
   all.addEventListener("keydown", (event) => {

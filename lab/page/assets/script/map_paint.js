@@ -2,6 +2,8 @@
 
 const ROW = 1024;
 const REGION = 512;
+// From this number of adjacent empty rows on, they are one line.
+const FOLD = 8;
 const FREE = 0;
 const LISTED = 15;
 // Okabe and Ito's colours for owners; [on light, on dark]. The last owner is often "other".
@@ -78,29 +80,57 @@ function colouring(mode, mostOrder) {
   return table;
 }
 
-/** Returns the height of a row in pixels: memories have between 20 and 200 rows. */
-const rowHeight = (frames) => Math.max(3, Math.min(14, Math.round(560 / Math.ceil(frames / ROW))));
+/** Returns the lines of a picture: a row of memory each, or a fold of many rows that are empty. */
+function linesOf(frames) {
+  const rows = Math.ceil(frames.length / ROW);
+  const isEmpty = (row) => frames.subarray(row * ROW, (row + 1) * ROW).every((value) => (value & 15) === FREE);
+  const lines = [];
+  for (let row = 0; row < rows; ) {
+    let end = row;
+    while (end < rows && isEmpty(end)) end += 1;
+    if (end - row >= FOLD) {
+      lines.push({ row, rows: end - row });
+      row = end;
+    } else for (end = Math.max(end, row + 1); row < end; row++) lines.push({ row, rows: 1 });
+  }
+  // A row has at most 14 pixels, and at least 3. A fold is a fixed strip.
+  const high = Math.max(3, Math.min(14, Math.round(560 / lines.length)));
+  let y = 0;
+  for (const line of lines) {
+    [line.y, line.high] = [y, line.rows > 1 ? 12 : high];
+    y += line.high;
+  }
+  return lines;
+}
+
+/** Returns the line that has a row of memory. */
+const lineOf = (lines, row) => lines.findLast((line) => line.row <= row);
 
 /** Paints all frames: one pixel per frame horizontally, and a line in the background colour between rows. */
-function pictured(frames, table) {
-  const high = rowHeight(frames.length);
+function pictured(frames, lines, table) {
   const ground = channels(theme().panel);
-  const image = new ImageData(ROW, Math.max(1, Math.ceil(frames.length / ROW) * high));
+  const last = lines.at(-1);
+  const image = new ImageData(ROW, last ? last.y + last.high : 1);
   const pixels = new Uint32Array(image.data.buffer);
   const packed = (colour) => (255 << 24) | (colour[2] << 16) | (colour[1] << 8) | colour[0];
   const packedTable = table.map(packed);
   pixels.fill(packed(ground));
-  for (let frame = 0; frame < frames.length; frame++) {
-    const row = Math.floor(frame / ROW);
-    const colour = packedTable[frames[frame]];
-    for (let y = row * high; y < row * high + high - 1; y++) pixels[y * ROW + (frame % ROW)] = colour;
+  for (const { row, rows, y, high } of lines) {
+    const first = row * ROW;
+    // A fold is dashed: what it stands for is not drawn.
+    const colourAt = (column) =>
+      rows === 1 ? packedTable[frames[first + column]] : packed(column % 32 < 20 ? channels(theme().empty) : ground);
+    const [from, to] = rows === 1 ? [y, y + high - 1] : [y + 3, y + high - 4];
+    for (let column = 0; column < ROW && first + column < frames.length; column++) {
+      const colour = colourAt(column);
+      for (let at = from; at < to; at++) pixels[at * ROW + column] = colour;
+    }
   }
   return image;
 }
 
 /** Shows an image, with a border around the row of the cursor. */
-function paintAll(canvas, { frames, picture }, cursor) {
-  const high = rowHeight(frames.length);
+function paintAll(canvas, { frames, lines, picture }, cursor) {
   if (canvas.width !== picture.width || canvas.height !== picture.height) {
     canvas.width = picture.width;
     canvas.height = picture.height;
@@ -109,9 +139,10 @@ function paintAll(canvas, { frames, picture }, cursor) {
   const context = canvas.getContext("2d");
   context.putImageData(picture, 0, 0);
   if (cursor < frames.length) {
+    const { y, high } = lineOf(lines, Math.floor(cursor / ROW));
     context.strokeStyle = theme().ink;
     context.lineWidth = 2;
-    context.strokeRect(1, Math.floor(cursor / ROW) * high - 1, ROW - 2, high + 1);
+    context.strokeRect(1, y - 1, ROW - 2, high + 1);
   }
 }
 

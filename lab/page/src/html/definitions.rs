@@ -28,10 +28,10 @@ const OF_SYSTEMS: &[Definition] = &[
         "def-map",
         "Maps of memory",
         "",
-        "Every managed frame at a moment of the replay, 1,024 frames per row. By owner: the program whose task made \
-         the allocation; frames kept in lists are neither free nor in use. By order: the size of the block that a \
-         frame is in, 2<sup>order</sup> frames. By owners in its 2 MiB: how many processes have frames in the same \
-         region; what is in use from the start is one more.",
+        "Every managed frame at a moment of the replay, 1,024 frames per row. A dashed line stands for eight or more \
+         empty rows. By owner: the program whose task made the allocation; frames kept in lists are neither free nor \
+         in use. By order: the size of the block that a frame is in, 2<sup>order</sup> frames. By owners in its 2 MiB: \
+         how many processes have frames in the same region; what is in use from the start is one more.",
     ),
 ];
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) const EXPERIMENTS: [&str; 3] =
     ["papers/reproduce", "papers/1989", "papers/break-even-xeon"];
 /// The files of benchmarks.
-const BENCHMARKS: [&str; 2] = ["bench-zen3/bench", "bench-zen5/bench"];
+const BENCHMARKS: [&str; 1] = ["bench-zen4/bench"];
 
 /// Returns the committed rows of a file below `results`.
 pub(crate) fn committed(file: &str) -> Vec<Row> {

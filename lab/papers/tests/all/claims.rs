@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-use everybuddy_measure::claim::{Claim, State};
+use everybuddy_measure::claim::{Claim, State, Verdict};
 use everybuddy_measure::rows::Row;
 use everybuddy_papers::{Experiment, all_experiments, list};
 
@@ -37,15 +37,25 @@ fn judged(own: &Experiment, claim: &Claim, runs: &[Vec<Row>]) -> (usize, String)
     let verdicts = runs
         .iter()
         .map(|rows| list::judge_earlier(&only, rows).unwrap().remove(0));
-    let known = verdicts.filter(|own| own.state != State::Inconclusive);
-    let Some(verdict) = known.max_by_key(|own| own.state) else {
-        return (2, "| | not decided |".to_string());
+    let verdicts: Vec<_> = verdicts.collect();
+    let case = |of: &Verdict| {
+        let mut cases = of.cases.iter().filter(|case| case.0 == of.state);
+        let case = cases.next().map_or("", |case| &case.1);
+        case.replace('|', "\\|")
     };
-    let mut cases = verdict.cases.iter();
-    let case = cases
-        .find(|case| case.0 == verdict.state)
-        .map_or("", |case| &case.1);
-    let case = case.replace('|', "\\|");
+    let known = verdicts
+        .iter()
+        .filter(|own| own.state != State::Inconclusive);
+    let Some(verdict) = known.max_by_key(|own| own.state) else {
+        let cases: Vec<String> = verdicts.iter().map(case).collect();
+        // Rounds that disagree say more than rows that are missing.
+        let mut said = cases.iter().filter(|case| !case.is_empty());
+        let lacks = |case: &str| case.contains("no numbers") || case.starts_with("rows missing");
+        let why = said.find(|case| !lacks(case));
+        let why = why.map_or("rows are missing", String::as_str);
+        return (2, format!("| {why} | not decided |"));
+    };
+    let case = case(verdict);
     let why = claim.differs.as_deref().unwrap_or_default();
     let why = why.split_inclusive(". ").next().unwrap_or_default();
     let why = why.trim().trim_end_matches('.').replace('\n', " ");
