@@ -138,7 +138,7 @@ step "a library of one system"
 (CARGO_TARGET_DIR=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)/c-one
     export CARGO_TARGET_DIR EVERYBUDDY_SYSTEMS=everybuddy
     $crate/install.sh "$folder/one" >/dev/null)
-program=$(compile cc example.c one -O2 -Wl,--gc-sections "$folder/one/lib/libeverybuddy.a")
+program=$(compile cc example.c alone -O2 -Wl,--gc-sections "$folder/one/lib/libeverybuddy.a")
 "$program" >/dev/null
 code=$(size "$program" | awk 'NR == 2 { print $1 }')
 echo "  a program with it has $code bytes of code and constants"
