@@ -19,14 +19,14 @@ int main(void)
     eb_setup setup = eb_setup_new(ranges, 2, 2);
 
     /* Memory for the allocator itself. The managed frames are never accessed. */
-    eb_error error;
+    eb_error error = {.status = EB_OK};
     size_t bytes;
     eb_system *system;
     void *memory = NULL;
     if (eb_metadata_size(&setup, &bytes, &error) != EB_OK ||
         (memory = aligned_alloc(EB_ALIGNMENT, bytes)) == NULL ||
         eb_build(&setup, memory, bytes, &system, &error) != EB_OK) {
-        fprintf(stderr, "cannot build: %s\n", memory == NULL ? "no memory" : error.text);
+        fprintf(stderr, "cannot build: %s\n", error.status == EB_OK ? "no memory" : error.text);
         return 1;
     }
     printf("Everybuddy %s: %zu bytes of metadata\n", eb_version(), bytes);

@@ -71,4 +71,12 @@ mod tests {
         }
         assert!(!contains("", "bs"));
     }
+
+    #[test]
+    fn every_row_names_a_composition_of_the_list() {
+        let names = crate::systems::COMPOSITION_NAMES;
+        for row in ROWS {
+            assert!(names.contains(&row.built), "{}: {}", row.name, row.built);
+        }
+    }
 }

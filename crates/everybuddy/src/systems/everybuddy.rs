@@ -102,6 +102,7 @@ impl System for Everybuddy {
             of owned trees and the kept frames count as free. If two CPUs free the same frame simultaneously, which is \
             misuse, both frees may succeed; the frame may then be lost, or be allocated twice. The kind of a listed \
             frame is that of its tree when the frame left it.",
+        built: "EverybuddyTrees",
         preset: Options {
             zone: Some(ZoneKind::Owned),
             structure: Some(StructureKind::Planes),

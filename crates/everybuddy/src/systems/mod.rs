@@ -228,6 +228,10 @@ macro_rules! compositions {
         const COMPOSITIONS: &[Composition] = &[
             $(<$composition<'static, crate::Native> as Compose<'static, crate::Native>>::COMPOSITION),*
         ];
+
+        /// Their names.
+        #[cfg(test)]
+        const COMPOSITION_NAMES: &[&str] = &[$(stringify!($composition)),*];
     };
 }
 // Each of these is compiled for every platform and every visitor: a composition that no experiment measures costs all

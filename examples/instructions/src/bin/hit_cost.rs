@@ -15,7 +15,9 @@ use std::mem::MaybeUninit;
 use std::time::Instant;
 
 use everybuddy::prelude::*;
-use everybuddy::systems::{Buddy, Lbs, LbsLocked, Pcp, SpringBuddy, build_as};
+use everybuddy::systems::{
+    Buddy, EverybuddyTrees, Lbs, LbsLocked, LlFreeTrees, Pcp, SpringBuddy, build_as,
+};
 
 const PAIRS: u32 = 1_000_000;
 const ROUNDS: usize = 41;
@@ -227,7 +229,7 @@ impl WithSystem<Native> for Nest<'_, '_> {
 
 const RANGES: &[FrameRange] = &[FrameRange::new(Pfn(0), 1 << 18)];
 
-/// Builds one of the systems that are timed, and runs `visitor` on it. Only their five compositions are compiled.
+/// Builds one of the systems that are timed, and runs `visitor` on it. Only their compositions are compiled.
 fn build<V: WithSystem<Native>>(name: &str, memory: &mut Vec<MaybeUninit<u8>>, visitor: V) {
     let setup = Setup::new(RANGES, 1);
     let Ok(spec) = name.parse::<SystemSpec>() else {
@@ -250,10 +252,13 @@ fn build<V: WithSystem<Native>>(name: &str, memory: &mut Vec<MaybeUninit<u8>>, v
         "spring" => on!(SpringBuddy),
         "linux-6" => on!(Pcp),
         "lbs-31+percpu=locked" => on!(LbsLocked),
+        "llfree" => on!(LlFreeTrees),
+        "everybuddy" => on!(EverybuddyTrees),
         _ => on!(Lbs),
     };
     if let Err(error) = built {
         eprintln!("{name}: {error}");
+        std::process::exit(1);
     }
 }
 
