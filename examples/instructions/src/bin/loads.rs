@@ -179,7 +179,7 @@ impl Run<'_> {
             "full" => {
                 self.fill_to(1000);
                 discard("memory is filled once");
-                for _ in 0..2_000 {
+                for _ in 0..20 {
                     for _ in 0..8 {
                         let cpu = self.cpu();
                         let cpu = &mut self.cpus[cpu];
@@ -188,7 +188,7 @@ impl Run<'_> {
                     }
                     self.replace(1000, 1);
                 }
-                Some(16_000)
+                Some(160)
             }
             "burst" => Some(self.bursts(number as usize, 8_192, true)),
             "exit" => Some(self.bursts(number as usize, 8_192, false)),
