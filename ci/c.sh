@@ -137,7 +137,7 @@ fi
 
 step "a library of one system"
 (CARGO_TARGET_DIR=$(mkdir -p "${CARGO_TARGET_DIR:-target}" && cd "${CARGO_TARGET_DIR:-target}" && pwd)/c-one
-    export CARGO_TARGET_DIR EVERYBUDDY_SYSTEMS=everybuddy
+    export CARGO_TARGET_DIR EVERYBUDDY_ONLY=everybuddy
     $crate/install.sh "$folder/one" >/dev/null)
 program=$(compile cc example.c alone -O2 -Wl,--gc-sections "$folder/one/lib/libeverybuddy.a")
 "$program" >/dev/null
@@ -148,7 +148,7 @@ echo "  a program with it has $code bytes of code, $all with constants"
 sed 's/eb_setup_new(ranges, 2, 2);/& setup.system = "lbs-31";/' $crate/tests/c/example.c >"$folder/other.c"
 cc -std=c11 -I"$prefix/include" "$folder/other.c" "$folder/one/lib/libeverybuddy.a" -o "$folder/other"
 if "$folder/other" >"$folder/output" 2>&1; then fail "a library of one system has another one"; fi
-grep -q EVERYBUDDY_SYSTEMS "$folder/output" || fail "the error does not say why: $(cat "$folder/output")"
+grep -q EVERYBUDDY_ONLY "$folder/output" || fail "the error does not say why: $(cat "$folder/output")"
 
 # How programs are linked: the first argument names it.
 link() {

@@ -44,6 +44,8 @@ configure() {
     rust=$(rustc --print sysroot)
     host=$(rustc -vV | sed -n 's/^host: //p')
     ci/install.sh musl
+    EVERYBUDDY_COMMIT=$(git rev-parse --short=10 HEAD)
+    export EVERYBUDDY_COMMIT
     # Messages of panics name files.
     export RUSTFLAGS="--remap-path-prefix=$PWD=/everybuddy --remap-path-prefix=$cargo=/cargo --remap-path-prefix=$rust=/rust"
     export CFLAGS="-ffile-prefix-map=$cargo=/cargo" CARGO_INCREMENTAL=0 CARGO_PROFILE_RELEASE_STRIP=true

@@ -42,6 +42,12 @@ def experiment(row):
     return row["experiment"].split("@")[0]
 
 
+def operations(part):
+    """Returns the operations of a claim or a table, which names one or several."""
+    named = part.get("operations") or part.get("operation", "all")
+    return [named] if isinstance(named, str) else named
+
+
 def kept(name, old, new):
     """Returns the rows of a run that are committed."""
     columns = ("metric", "statistic", "operation", "order")
@@ -59,7 +65,7 @@ def kept(name, old, new):
         of_round = row["statistic"] in (("value",) if "@" in row["experiment"] else ("min", "max"))
         return any(
             part["metric"] == row["metric"]
-            and row["operation"] in (part.get("operations") or part.get("operation", "all"))
+            and row["operation"] in operations(part)
             and (of_round or row["statistic"] in part.get("statistics", [part.get("statistic", row["statistic"])]))
             and row["source"] in (part.get("sources") or [row["source"]])
             and row["contender"] in (part.get("systems", []) + part.get("rivals", []) or [row["contender"]])

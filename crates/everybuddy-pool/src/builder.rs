@@ -88,8 +88,9 @@ impl<S: System + 'static> PoolBuilder<S> {
     ///
     /// The thread calls [`release_next`](crate::Pool::release_next) for a sixteenth of the pool, or 64 MiB, until it
     /// comes to the end, with a millisecond between two calls. Each parks the tokens of idle threads, which empties
-    /// their lists. Errors are passed over. During a call, `release_free` by another thread is busy, and a thread that
-    /// drops the pool waits. After a `fork`, the child must not use such a pool: the thread may have been in a call.
+    /// their lists. Errors are passed over. During a call, `release_free` by another thread is busy, and the memory of
+    /// a pool that is dropped lasts until the call ends. After a `fork`, the child must not use such a pool: the thread
+    /// may have been in a call.
     pub fn release_every(self, period: Duration) -> Self {
         let release_period = Some(period.max(Duration::from_millis(1)));
         Self {

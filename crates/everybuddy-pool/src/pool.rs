@@ -427,9 +427,9 @@ impl<S: System + 'static> WeakPool<S> {
             let Ok(pool) = self.upgrade() else {
                 return;
             };
-            // In steps: a thread that drops the pool, or returns memory too, waits for a step only.
+            // In steps: memory that is dropped lasts, and `release_free` of others is busy, for a step only.
             wait = match pool.release_next((pool.size() / 16).max(STEP)) {
-                Ok((_, Progress::More)) => PAUSE,
+                Ok((_, Progress::More)) | Err(PoolError::Busy) => PAUSE,
                 // What the operating system does not take now, it may take later.
                 Ok((_, Progress::Idle)) | Err(_) => period,
             };

@@ -255,7 +255,7 @@ pub enum BuildError {
         /// The values that it takes here, and why.
         needs: &'static str,
     },
-    /// The library was compiled without this system: the variable `EVERYBUDDY_SYSTEMS` named others.
+    /// The library was compiled without this system: the variable `EVERYBUDDY_ONLY` named others.
     NotCompiled,
 }
 
@@ -301,7 +301,7 @@ impl fmt::Display for BuildError {
             Self::Contradiction { key, needs } => write!(f, "`{key}` takes {needs}"),
             Self::NotCompiled => write!(
                 f,
-                "the library was compiled without this system: add it to the variable EVERYBUDDY_SYSTEMS"
+                "the library was compiled without this system: add its composition to the variable EVERYBUDDY_ONLY"
             ),
         }
     }

@@ -23,7 +23,7 @@ pub(crate) fn version() -> String {
         hash,
         is_changed,
         is_later,
-    }) = commit(Path::new(TREE))
+    }) = own_commit()
     else {
         return own.to_string();
     };
@@ -34,7 +34,7 @@ pub(crate) fn version() -> String {
 
 /// Returns the rows, of which each says what made it. Rows of an earlier run that say it already are left as they are.
 pub(crate) fn named(rows: &[Row]) -> Vec<Row> {
-    let commit = commit(Path::new(TREE)).map_or(NONE.to_owned(), |own| {
+    let commit = own_commit().map_or(NONE.to_owned(), |own| {
         let [changed, later] = [(own.is_changed, "+"), (own.is_later, "<")]
             .map(|(is_so, mark)| if is_so { mark } else { "" });
         format!("{}{changed}{later}", own.hash)
@@ -80,8 +80,26 @@ fn family(info: &str) -> String {
     numbers.fold(vendor, |all, number| format!("{all}-{number}"))
 }
 
-/// The sources of this crate.
-const TREE: &str = env!("CARGO_MANIFEST_DIR");
+/// The commit of a program that is given away: a variable when it is compiled (`ci/release.sh`).
+const RELEASED: Option<&str> = option_env!("EVERYBUDDY_COMMIT");
+
+/// The sources of this crate. Other machines lack them, so a program that is given away does not name them.
+const TREE: &str = match RELEASED {
+    None => env!("CARGO_MANIFEST_DIR"),
+    Some(_) => "",
+};
+
+/// Returns the commit of this program.
+fn own_commit() -> Option<Commit> {
+    match RELEASED {
+        None => commit(Path::new(TREE)),
+        Some(hash) => Some(Commit {
+            hash: hash.to_string(),
+            is_changed: false,
+            is_later: false,
+        }),
+    }
+}
 
 /// The commit of a tree.
 #[derive(Debug, PartialEq)]

@@ -67,9 +67,9 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
         .find(|column| column.metric == "blocking_probability");
     let refused = |at: usize| refused.and_then(|column| column.values[at]).unwrap_or(0.0);
     let linux = names.iter().position(|name| name == choice::LINUX);
-    // No kernel can take `linux-6`, which leaves out the locks of its lists.
+    // No kernel can take systems that leave out the locks of their lists.
     let judged: Vec<usize> = (0..names.len())
-        .filter(|at| linux.is_none() || names[*at] != choice::WITHOUT_LOCKS)
+        .filter(|at| linux.is_none() || !choice::WITHOUT_LOCKS.contains(&names[*at].as_str()))
         .collect();
     let fewest = judged.iter().copied().map(refused);
     let fewest = fewest.fold(f64::INFINITY, f64::min);
@@ -77,7 +77,7 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
     competing.retain(|at| refused(*at) <= fewest);
     let rounds: Vec<Vec<f64>> = names.iter().map(|name| rounds(comparison, name)).collect();
     let criteria = criteria(comparison, &table.columns, &competing, &rounds);
-    if names.len() < 2 || criteria.is_empty() {
+    if judged.len() < 2 || criteria.is_empty() {
         return None;
     }
     let choice = Choice::of(&criteria);
@@ -119,7 +119,14 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
             })
             .unwrap_or_default(),
         limits: limits(comparison, was_busy),
-        rule: rule(&criteria),
+        rule: match names.len() - judged.len() {
+            0 => rule(&criteria),
+            _ => format!(
+                "{} `{}` are not judged: they leave out the locks of their lists.",
+                rule(&criteria),
+                choice::WITHOUT_LOCKS.join("` and `")
+            ),
+        },
     })
 }
 

@@ -20,8 +20,8 @@ pub fn all() -> Vec<SystemSpec> {
 /// Linux's lists as they are in Linux: under a lock. `linux-6` has none.
 pub const LINUX: &str = "linux-6+percpu=locked";
 
-/// The same without locks, for comparison: no kernel has it.
-pub const WITHOUT_LOCKS: &str = "linux-6";
+/// Systems whose lists are Linux's without locks, for comparison: no kernel has them.
+pub const WITHOUT_LOCKS: [&str; 2] = ["linux-6", "zones-4"];
 
 /// Returns every system, and before `linux-6` the same with the locks that Linux has.
 pub fn compared() -> Vec<SystemSpec> {

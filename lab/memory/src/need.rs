@@ -322,15 +322,16 @@ pub fn summary(state: &State) -> Option<String> {
     };
     let all = [2 << 20, 32 << 20, 1 << 30].map(|bytes| (bytes, of(bytes)));
     let has_tables = state.zones.iter().any(|zone| zone.blocks.is_some());
-    if !has_tables || all.iter().any(|(_, sums)| !sums.missing.is_empty()) {
+    if !has_tables || all.iter().any(|(_, sums)| !sums.has_all()) {
         return None;
     }
     let joined = |of: &dyn Fn(&Sums) -> Option<Range>| {
-        let texts = all.iter().map(|(bytes, sums)| {
+        let texts = all.iter().filter_map(|(bytes, sums)| {
             let count = shown(of(sums)?);
             Some(format!("{count} of {}", size::shown(*bytes)))
         });
-        texts.collect::<Option<Vec<_>>>().map(|own| own.join(", "))
+        let texts: Vec<String> = texts.collect();
+        (!texts.is_empty()).then(|| texts.join(", "))
     };
     let now = joined(&|sums| Some(sums.usable))?;
     let mut text = format!("Blocks for an ordinary request now: {now}");

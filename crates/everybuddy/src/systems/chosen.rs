@@ -1,27 +1,38 @@
 //! The systems of a library that has not all of them.
 //!
-//! The variable `EVERYBUDDY_SYSTEMS` names them when the library is compiled, such as `everybuddy,linux-6`. Another one
-//! is [`BuildError::NotCompiled`](crate::BuildError::NotCompiled) by name, and its code is not in the program. A system
+//! The variable `EVERYBUDDY_ONLY` names them when the library is compiled, such as `everybuddy,bs`. With a system come
+//! those that have the same layers, which the list in `mod.rs` calls a composition. If options of a system select
+//! another one, the variable names that: `PcpLocked` for `linux-6+percpu=locked`. What is left out is
+//! [`BuildError::NotCompiled`](crate::BuildError::NotCompiled) by name, and its code is not in the program. A system
 //! that is built by its type needs no such choice.
 
-use super::ROWS;
+use super::{COMPOSITION_NAMES, ROWS};
 
-const NAMES: Option<&str> = option_env!("EVERYBUDDY_SYSTEMS");
+const NAMES: Option<&str> = match option_env!("EVERYBUDDY_ONLY") {
+    Some(list) if !list.is_empty() => Some(list),
+    _ => None,
+};
 
 const _: () = {
     if let Some(list) = NAMES {
-        let (mut row, mut known, mut byte, mut names) = (0, 0, 0, 1);
-        while row < ROWS.len() {
-            known += contains(list, ROWS[row].name) as usize;
-            row += 1;
+        let (mut at, mut known, mut names) = (0, 0, 1);
+        while at < ROWS.len() {
+            known += contains(list, ROWS[at].name) as usize;
+            at += 1;
         }
-        while byte < list.len() {
-            names += (list.as_bytes()[byte] == b',') as usize;
-            byte += 1;
+        at = 0;
+        while at < COMPOSITION_NAMES.len() {
+            known += contains(list, COMPOSITION_NAMES[at]) as usize;
+            at += 1;
+        }
+        at = 0;
+        while at < list.len() {
+            names += (list.as_bytes()[at] == b',') as usize;
+            at += 1;
         }
         assert!(
             known == names,
-            "EVERYBUDDY_SYSTEMS names a system that does not exist, or one twice: SYSTEMS.md has their names"
+            "EVERYBUDDY_ONLY names a system that does not exist, or one twice: SYSTEMS.md has their names"
         );
     }
 };
@@ -48,6 +59,9 @@ const fn contains(list: &str, name: &str) -> bool {
 /// Returns `true` if a system of this composition can be built by name.
 pub(super) const fn is_compiled(composition: &str) -> bool {
     let Some(list) = NAMES else { return true };
+    if contains(list, composition) {
+        return true;
+    }
     let mut row = 0;
     while row < ROWS.len() {
         if contains(ROWS[row].built, composition) && contains(list, ROWS[row].name) {
@@ -74,9 +88,13 @@ mod tests {
 
     #[test]
     fn every_row_names_a_composition_of_the_list() {
-        let names = crate::systems::COMPOSITION_NAMES;
         for row in ROWS {
-            assert!(names.contains(&row.built), "{}: {}", row.name, row.built);
+            assert!(
+                COMPOSITION_NAMES.contains(&row.built),
+                "{}: {}",
+                row.name,
+                row.built
+            );
         }
     }
 }

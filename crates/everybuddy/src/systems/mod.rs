@@ -230,7 +230,6 @@ macro_rules! compositions {
         ];
 
         /// Their names.
-        #[cfg(test)]
         const COMPOSITION_NAMES: &[&str] = &[$(stringify!($composition)),*];
     };
 }

@@ -17,7 +17,8 @@
 //!
 //! A level is the memory in use, in tenths of a percent; there, random blocks are freed, and others allocated. The
 //! first 2,000 pairs are not counted. `LOAD/CPUS` builds the system for several CPUs, of which one calls; `LOAD*CPUS`
-//! lets all call in turn, 64 times each.
+//! lets all call in turn, 64 times each. A CPU that is asked then answers in its turn only, so requests that ask others
+//! wait in vain.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;

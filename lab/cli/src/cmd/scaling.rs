@@ -219,6 +219,11 @@ fn measured(arguments: &Arguments, plan: &Plan) -> Result<BenchPlan, Error> {
 fn predict(plan: &Plan, resume: Option<&Path>) -> Result<Vec<Row>, Error> {
     let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let cells = plan.cells();
+    if cells.is_empty() {
+        return Err(Error::usage(
+            "nothing to predict: the workloads need more CPUs\nhelp: choose other --workloads, or more --cpus",
+        ));
+    }
     let [fast, slow] = extremes(&plan.hardware);
     let machines = [("as it is", plan.hardware), ("fast", fast), ("slow", slow)];
     let names = machines.iter().flat_map(|(name, _)| {

@@ -114,12 +114,13 @@ function pictured(frames, lines, table) {
   const pixels = new Uint32Array(image.data.buffer);
   const packed = (colour) => (255 << 24) | (colour[2] << 16) | (colour[1] << 8) | colour[0];
   const packedTable = table.map(packed);
-  pixels.fill(packed(ground));
+  const [panel, empty] = [packed(ground), packed(channels(theme().empty))];
+  pixels.fill(panel);
   for (const { row, rows, y, high } of lines) {
     const first = row * ROW;
     // A fold is dashed: what it stands for is not drawn.
     const colourAt = (column) =>
-      rows === 1 ? packedTable[frames[first + column]] : packed(column % 32 < 20 ? channels(theme().empty) : ground);
+      rows === 1 ? packedTable[frames[first + column]] : column % 32 < 20 ? empty : panel;
     const [from, to] = rows === 1 ? [y, y + high - 1] : [y + 3, y + high - 4];
     for (let column = 0; column < ROW && first + column < frames.length; column++) {
       const colour = colourAt(column);
@@ -185,7 +186,7 @@ function summary(frames) {
       else if ((frames[frame] & 15) === LISTED) listed += 1;
     }
     free += empty;
-    if (empty === ROW) whole += 1;
+    if (empty === Math.min(ROW, frames.length - first)) whole += 1;
   }
-  return { free, listed, whole, rows: Math.floor(frames.length / ROW) };
+  return { free, listed, whole, rows: Math.ceil(frames.length / ROW) };
 }
