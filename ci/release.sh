@@ -275,17 +275,20 @@ check() {
 # Another folder, so that a path in a file would show.
 twice() {
     [ -z "$(git status --porcelain)" ] || echo "release: changes that are not committed are not compared"
-    local one=$work/one two=$work/another/folder folder
+    local one=$work/one two=$work/another/folder folder commit
     rm -rf "$one" "$two"
     for folder in "$one" "$two"; do
         mkdir -p "$folder"
         git clone --quiet . "$folder/copy"
+    done
+    commit=$(git -C "$one/copy" rev-parse --short HEAD)
+    for folder in "$one" "$two"; do
         (cd "$folder/copy" && env -u CARGO_TARGET_DIR -u SOURCE_DATE_EPOCH ci/release.sh memory)
     done
     diff -r "$one/copy/target/release-files" "$two/copy/target/release-files" || fail "two builds differ"
     cat "$one/copy/target/release-files/SHA256SUMS"
     rm -rf "$one" "$work/another"
-    step "two builds of $(git rev-parse --short HEAD) are equal"
+    step "two builds of $commit are equal"
 }
 
 mkdir -p "$work"

@@ -21,6 +21,7 @@ use everybuddy_measure::rows::Row;
 use serde_json::{Map, Value, json as object};
 
 use crate::export::{json, refused};
+use crate::show::output;
 use crate::signals;
 
 /// What a run depends on: the name of each thing, and its value.
@@ -35,6 +36,32 @@ pub(crate) struct Finished {
 
 /// The rows of each cell, for those that are finished.
 pub(crate) type Known = Vec<Option<Vec<Row>>>;
+
+/// Opens the file of `--resume`, if there is one.
+///
+/// # Errors
+/// Those of [`Finished::open`].
+pub(crate) fn resumed(
+    path: Option<&Path>,
+    run: &RunDescription,
+    cells: &[String],
+) -> Result<(Option<Finished>, Known), Error> {
+    let Some(path) = path else {
+        return Ok((None, vec![None; cells.len()]));
+    };
+    let (file, known) = Finished::open(path, run, cells)?;
+    Ok((Some(file), known))
+}
+
+/// Says how much of a run is finished, if something is. `what` is the plural of a cell's name.
+pub(crate) fn note(all: usize, left: usize, what: &str) {
+    if left < all {
+        let ended = all - left;
+        output::note(&format!(
+            "{ended} of {all} {what} are finished, {left} are left"
+        ));
+    }
+}
 
 impl Finished {
     /// Opens a file, which is created if it does not exist. Returns the rows of the cells that it has.

@@ -68,8 +68,12 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
     let refused = |at: usize| refused.and_then(|column| column.values[at]).unwrap_or(0.0);
     let linux = names.iter().position(|name| name == choice::LINUX);
     // No kernel can take systems that leave out the locks of their lists.
-    let judged: Vec<usize> = (0..names.len())
-        .filter(|at| linux.is_none() || !choice::WITHOUT_LOCKS.contains(&names[*at].as_str()))
+    let is_judged =
+        |at: &usize| linux.is_none() || !choice::WITHOUT_LOCKS.contains(&names[*at].as_str());
+    let (judged, left_out): (Vec<usize>, Vec<usize>) = (0..names.len()).partition(is_judged);
+    let left_out: Vec<String> = left_out
+        .into_iter()
+        .map(|at| format!("`{}`", names[at]))
         .collect();
     let fewest = judged.iter().copied().map(refused);
     let fewest = fewest.fold(f64::INFINITY, f64::min);
@@ -119,14 +123,7 @@ pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answe
             })
             .unwrap_or_default(),
         limits: limits(comparison, was_busy),
-        rule: match names.len() - judged.len() {
-            0 => rule(&criteria),
-            _ => format!(
-                "{} `{}` are not judged: they leave out the locks of their lists.",
-                rule(&criteria),
-                choice::WITHOUT_LOCKS.join("` and `")
-            ),
-        },
+        rule: rule(&criteria, &left_out),
     })
 }
 
@@ -447,8 +444,8 @@ fn beside(own: usize, linux: usize, times: &[Option<f64>], rounds: &[Vec<f64>]) 
     }
 }
 
-/// States what the systems were judged by.
-fn rule(criteria: &[Criterion]) -> String {
+/// States what the systems were judged by, and which were not.
+fn rule(criteria: &[Criterion], left_out: &[String]) -> String {
     let meaning = |criterion: &Criterion| {
         let more = match criterion.name {
             TIME => " (mean allocation and mean free together)",
@@ -468,10 +465,18 @@ fn rule(criteria: &[Criterion]) -> String {
     };
     let meanings: Vec<String> = criteria.iter().map(meaning).collect();
     let betters: Vec<String> = criteria.iter().map(better).collect();
+    let without_locks = match left_out {
+        [] => String::new(),
+        names => format!(
+            " Not judged, since no kernel has such lists without locks: {}.",
+            names.join(", ")
+        ),
+    };
     format!(
         "The criteria are {}. Better is {}: smaller differences are noise. A system is left out if another is better \
          by a criterion and not worse by any. Of the others, the best compromise has the smallest sum of ranks by \
-         criterion. If more than {MOST} are left, those are shown that are the best of them by a criterion.",
+         criterion. If more than {MOST} are left, those are shown that are the best of them by a \
+         criterion.{without_locks}",
         meanings.join(", "),
         betters.join(", ")
     )

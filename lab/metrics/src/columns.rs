@@ -206,7 +206,7 @@ columns! {
     "free_blocks", "all", "min", 1.0, Fixed(0), head(["free 4M", "min"]), legend("the same, minimum over the trace"),
         at(LARGE);
     "unusable_index", "all", "mean", 100.0, Fixed(1), head(["unusable", "at 4M %"]),
-        legend("free memory of the room that no block of 4 MiB (order 10) could use, mean"), at(LARGE), default();
+        legend("share of the free memory that no block of 4 MiB (order 10) could use, mean"), at(LARGE), default();
     "mixed_blocks", "all", "mean", 100.0, Fixed(1), head(["mixed", "2M %"]),
         legend("blocks of 2 MiB in use with movable frames and others, mean"), at(HUGE), when(AnyOther(0.0));
     "movable_blocks", "all", "mean", 1.0, Fixed(1), head(["2M by", "moving"]),

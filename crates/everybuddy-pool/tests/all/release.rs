@@ -35,12 +35,14 @@ pub(crate) fn resident<S: System + 'static>(pool: &Pool<S>) -> usize {
 
 #[test]
 fn a_timer_returns_memory_until_the_pool_is_dropped() {
-    let builder = Pool::builder(16 << 20).release_every(Duration::from_millis(2));
+    // Two steps of the thread.
+    const BYTES: usize = 128 << 20;
+    let builder = Pool::builder(BYTES).release_every(Duration::from_millis(2));
     let pool = builder.build().unwrap();
     let weak = pool.downgrade();
     for round in 1..=2 {
-        pool.allocate_pages(1024).unwrap().fill(1);
-        let wanted = round * (4 << 20);
+        pool.allocate_pages(BYTES >> 12).unwrap().fill(1);
+        let wanted = round * BYTES as u64;
         let start = Instant::now();
         while pool.statistics().unwrap().released_bytes < wanted {
             assert!(start.elapsed() < Duration::from_secs(60));

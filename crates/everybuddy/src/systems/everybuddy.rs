@@ -2,27 +2,22 @@
 
 use super::options::Options;
 use super::values::ZoneKind;
-use super::{Row, System};
 use crate::arena::LINE;
 use crate::everybuddy::OwnedTrees;
 use crate::frame::Order;
-use crate::platform::{Native, Platform};
+use crate::platform::Native;
 use crate::structure::StructureKind;
 
 /// Trees of frames that CPUs own, without layers.
 pub type EverybuddyTrees<'m, P> = OwnedTrees<'m, P>;
-
-/// `everybuddy`: the allocator of this library.
-#[derive(Debug)]
-pub struct Everybuddy;
 
 impl Everybuddy {
     /// Returns how many bytes suffice for each memory map with at most `frames` frames from the first to the last,
     /// holes included, and for at most `cpus` CPUs, wherever the bytes begin: the size of a static. For the system
     /// without options, on [`Native`] and each other [`Bare`](crate::platform::Bare) platform. O(1).
     ///
-    /// [`System::room`] is the number for one map. From 128 MiB of memory for each CPU on, this one is at most 7 %
-    /// more.
+    /// [`System::room`](super::System::room) is the number for one map. From 128 MiB of memory for each CPU on, this one
+    /// is at most 7 % more.
     pub const fn room_for(frames: u32, cpus: u16) -> usize {
         Self::room_with_options(frames, cpus, &Options::NONE)
     }
@@ -60,9 +55,9 @@ impl Everybuddy {
     }
 }
 
-impl System for Everybuddy {
-    type Built<'m, P: Platform> = EverybuddyTrees<'m, P>;
-    const ROW: &'static Row = &Row {
+systems! {
+    /// `everybuddy`: the allocator of this library.
+    Everybuddy: EverybuddyTrees {
         name: "everybuddy",
         summary: "Trees of frames that CPUs own, with two bits and a byte per frame; hits without atomic exchanges.",
         source: "none",
@@ -102,14 +97,12 @@ impl System for Everybuddy {
             of owned trees and the kept frames count as free. If two CPUs free the same frame simultaneously, which is \
             misuse, both frees may succeed; the frame may then be lost, or be allocated twice. The kind of a listed \
             frame is that of its tree when the frame left it.",
-        built: "EverybuddyTrees",
         preset: Options {
             zone: Some(ZoneKind::Owned),
             structure: Some(StructureKind::Planes),
             ..Options::NONE
         },
-        ..Row::BLANK
-    };
+    }
 }
 
 #[cfg(test)]
@@ -118,7 +111,7 @@ mod tests {
     use super::*;
     use crate::arena::Memory;
     use crate::frame::Pfn;
-    use crate::platform::{Bare, CpuId, CpuToken};
+    use crate::platform::{Bare, CpuId, CpuToken, Platform};
     use crate::region::{FrameRange, Span};
     use proptest::prelude::*;
 

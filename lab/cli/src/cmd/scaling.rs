@@ -25,7 +25,7 @@ use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Zones};
 
 use crate::export::Outputs;
-use crate::finished::Finished;
+use crate::finished;
 use crate::show::output::{self, Style};
 use crate::show::progress::Progress;
 use crate::show::scaling;
@@ -231,20 +231,10 @@ fn predict(plan: &Plan, resume: Option<&Path>) -> Result<Vec<Row>, Error> {
         cells.iter().map(of)
     });
     let names: Vec<String> = names.collect();
-    let (mut finished, known) = match resume {
-        None => (None, vec![None; names.len()]),
-        Some(path) => {
-            let (file, known) = Finished::open(path, &simulate::described(plan), &names)?;
-            (Some(file), known)
-        }
-    };
+    let run = simulate::described(plan);
+    let (mut file, known) = finished::resumed(resume, &run, &names)?;
     let left = known.iter().filter(|own| own.is_none()).count();
-    if left < names.len() {
-        let (ended, all) = (names.len() - left, names.len());
-        output::note(&format!(
-            "{ended} of {all} predictions are finished, {left} are left"
-        ));
-    }
+    finished::note(names.len(), left, "predictions");
     let progress = Progress::new(left as u64);
     let mut rows: Vec<Row> = Vec::new();
     for ((name, hardware), known) in machines.into_iter().zip(known.chunks(cells.len())) {
@@ -256,7 +246,7 @@ fn predict(plan: &Plan, resume: Option<&Path>) -> Result<Vec<Row>, Error> {
             let cell = format!("{name}: {}", plan.name(id));
             progress.says(&format!("predicting, machine {cell}"));
             progress.step();
-            match (&mut finished, rows) {
+            match (&mut file, rows) {
                 (Some(file), Some(rows)) => file.add(&cell, rows),
                 _ => Ok(()),
             }

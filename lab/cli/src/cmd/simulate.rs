@@ -25,7 +25,7 @@ use crate::digest;
 use crate::export::page::Page;
 use crate::export::page::simulated::{self as simulated_page, simulation};
 use crate::export::{self, Outputs};
-use crate::finished::Finished;
+use crate::finished;
 use crate::show::limits::Limits;
 use crate::show::output::{self, Style};
 use crate::show::progress::Progress;
@@ -207,13 +207,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         inputs.extend(library::file(own)?);
     }
     let mut outputs = Outputs::beside(inputs);
-    let (mut finished, known) = match &arguments.resume {
-        None => (None, vec![None; cells.len()]),
-        Some(path) => {
-            let (file, known) = Finished::open(path, &described(&plan), &names)?;
-            (Some(file), known)
-        }
-    };
+    let (mut file, known) =
+        finished::resumed(arguments.resume.as_deref(), &described(&plan), &names)?;
     let sinks = arguments.files.open(&mut outputs)?;
     if let Some(path) = arguments
         .timeline
@@ -230,13 +225,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let timeline = timeline.transpose()?;
     let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
     let left = plan.left(&known);
-    if left < cells.len() {
-        let ended = cells.len() - left;
-        output::note(&format!(
-            "{ended} of {} cells are finished, {left} are left",
-            cells.len()
-        ));
-    }
+    finished::note(cells.len(), left, "cells");
     let jobs = arguments
         .jobs
         .or_else(|| thread::available_parallelism().ok());
@@ -251,7 +240,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let name = plan.name(id);
         if let Some(rows) = rows {
             progress.says(&name);
-            if let Some(file) = &mut finished {
+            if let Some(file) = &mut file {
                 file.add(&name, rows)?;
             }
         }

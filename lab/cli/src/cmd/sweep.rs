@@ -285,12 +285,8 @@ impl Runner<'_> {
     fn all(&mut self, cells: &[Cell]) -> Result<(Vec<Vec<Row>>, String), Error> {
         let known = finished(self.commands.folder, cells, &mut output::note);
         let left = known.iter().filter(|rows| rows.is_none()).count();
-        let (all, ended) = (cells.len(), cells.len() - left);
-        if ended > 0 {
-            output::note(&format!(
-                "{ended} of {all} cells are finished, {left} are left"
-            ));
-        }
+        let all = cells.len();
+        crate::finished::note(all, left, "cells");
         let progress = Progress::new(left as u64);
         let rows = self.rows(cells, known, &mut |cell| {
             progress.says(&cell.name);

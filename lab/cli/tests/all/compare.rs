@@ -273,7 +273,7 @@ fn the_answer_is_above_the_table_and_on_the_page() {
         (words(&run.noted()), text(&page))
     };
     // `linux-6` is in the table, and no system that a kernel could take.
-    let systems = "bs,is,lbs-31,linux-6+percpu=locked,linux-6,spring,never,everybuddy";
+    let systems = "bs,is,lbs-31,linux-6+percpu=locked,linux-6,zones-4,spring,never,everybuddy";
     let (text, html) = compare(&format!("{systems} --memory 64MiB"));
     let (answer, table) = text.split_once(" system alloc ").unwrap();
     let parts = [
@@ -292,7 +292,7 @@ fn the_answer_is_above_the_table_and_on_the_page() {
         let reasons = ["Time ", "Better: ", "As good a"].map(|reason| format!(" {name} {reason}"));
         reasons.iter().any(|line| answer.contains(line))
     };
-    assert!(!chosen("linux-6"), "{answer}");
+    assert!(!chosen("linux-6") && !chosen("zones-4"), "{answer}");
     let count = systems.split(',').filter(|name| chosen(name)).count();
     assert!((1..=5).contains(&count), "{answer}");
     assert!(table.contains("is "), "the others are in the table");

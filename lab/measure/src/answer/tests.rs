@@ -157,7 +157,10 @@ fn the_choice_matters_by_the_time_of_the_calls() {
 fn the_rule_says_what_decides() {
     let mut both = criteria(&Noise::Share(0.05), &[&[1.0], &[1.0]]);
     (both[0].name, both[0].noise) = (TIME, Noise::Rounds(vec![vec![1.0]]));
-    let text = rule(&both);
+    let text = rule(&both, &[]);
+    assert!(!text.contains("Not judged"), "{text}");
+    let of_two = rule(&both, &["`linux-6`".to_string(), "`zones-4`".to_string()]);
+    assert!(of_two.ends_with("without locks: `linux-6`, `zones-4`."));
     assert!(
         text.contains("time (mean allocation and mean free together), a number."),
         "{text}"
@@ -167,7 +170,7 @@ fn the_rule_says_what_decides() {
         "{text}"
     );
     both[0].noise = Noise::Points(points(2));
-    assert!(rule(&both).contains("more than 5 points less time"));
+    assert!(rule(&both, &[]).contains("more than 5 points less time"));
     let summary = |front: usize, chosen: usize| {
         let (front, chosen) = ((0..front).collect(), (0..chosen).collect());
         let places = Vec::new();
