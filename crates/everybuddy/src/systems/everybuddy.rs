@@ -16,8 +16,8 @@ impl Everybuddy {
     /// holes included, and for at most `cpus` CPUs, wherever the bytes begin: the size of a static. For the system
     /// without options, on [`Native`] and each other [`Bare`](crate::platform::Bare) platform. O(1).
     ///
-    /// [`System::room`](super::System::room) is the number for one map. From 128 MiB of memory for each CPU on, this one
-    /// is at most 7 % more.
+    /// [`System::room`](super::System::room) is the number for one map. From 128 MiB of memory for each CPU on, this
+    /// one is at most 7 % more.
     pub const fn room_for(frames: u32, cpus: u16) -> usize {
         Self::room_with_options(frames, cpus, &Options::NONE)
     }
