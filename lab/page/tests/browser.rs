@@ -212,6 +212,10 @@ fn the_map_answers_keys_and_the_slider() {
         "{}",
         page.text(readout)
     );
+    // Eight empty rows and more are one line: here ten, then one in use, then nine.
+    let lines = "(() => { const frames = new Uint8Array(1024 * 20); frames[1024 * 10] = 1;
+        return linesOf(frames).map((line) => line.rows).join(); })()";
+    assert_eq!(page.text(lines), "10,1,9");
     let picture = "document.querySelector('#trace-gcc_build-map canvas.memory').toDataURL()";
     let before = page.text(picture);
     page.text("document.querySelector('#trace-gcc_build-map input[type=range]').focus(), ''");

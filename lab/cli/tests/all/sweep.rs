@@ -360,6 +360,15 @@ fn replays_have_all_systems_in_a_cell() {
         "command = \"compare\"\nsystems = [\"bs\", \"lbs-31\"]\ntraces = [\"tiny.parquet\"]\nseeds = 2\n",
     );
     place.0.trace();
+    let shown = place.sweep("").noted();
+    assert!(
+        shown.contains(": calls per microsecond of all CPUs, measured\n"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("\n lbs-31 ") && !shown.contains("floor"),
+        "{shown}"
+    );
     let (rows, _) = place.rows("");
     assert_eq!(place.cells("grid.cells").len(), 2);
     let mut names: Vec<String> = Vec::new();

@@ -16,8 +16,10 @@ const SYSTEMS: [&str; 2] = ["watermark", "delay-2"];
 
 /// Draws the figure.
 pub(crate) fn draw(experiment: &Experiment, rows: &[Row]) -> Drawing {
+    // Other fits of fixed costs have sources without counts.
+    let counted = rows.iter().filter(|row| row.metric == "operations");
     let in_first = |source: &String| !source.contains("arena");
-    let traffic: Vec<String> = sources(rows.iter()).into_iter().filter(in_first).collect();
+    let traffic: Vec<String> = sources(counted).into_iter().filter(in_first).collect();
     let panel = |options: &str, base: &str, systems: std::ops::Range<usize>, title: &str| {
         let [operations, times] =
             ["operations", "latency"].map(|what| format!("{what}_over_{base}"));
