@@ -334,7 +334,7 @@ impl Choice {
     fn summary(&self, first: &str, all: usize) -> String {
         match (self.front.len(), self.chosen.len() - 1) {
             (1, _) => format!(
-                "`{first}` is the best of {all} systems: no other one is better in anything that counts."
+                "`{first}` is the best of {all} systems: beyond noise, no other is better by any criterion."
             ),
             (front, others) if others + 1 < front => format!(
                 "`{first}` is the best compromise of {all} systems. For {front}, no other is as good in all and better \

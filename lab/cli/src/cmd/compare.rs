@@ -60,7 +60,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "SIZE")]
     machine: Option<Size>,
 
-    /// Set the room, which the systems manage, such as 512MiB [default: see below]
+    /// Set the memory that the systems manage, such as 512MiB [default: see below]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
 

@@ -81,10 +81,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let file = outputs.open("-o", &path)?;
     file.finish(sizes.to_json().as_bytes())?;
     output::note(&format!(
-        "wrote the sizes of {} requests to {} (for {} of memory)",
+        "wrote the blocks that {} requests need in {} of memory to {} (for `compare --sizes`)",
         count(sizes.total()),
-        shown(&path),
-        frames(sizes.frames)
+        frames(sizes.frames),
+        shown(&path)
     ));
     Ok(())
 }

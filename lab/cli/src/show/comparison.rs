@@ -67,7 +67,7 @@ pub fn legend(
             heads.push(head);
         }
     }
-    let meaning = "the same replay with nothing behind it; its time is contained in all others";
+    let meaning = "the same replay with no allocator; all other times include it";
     out += &style.wrapped(OVERHEAD, 22, meaning);
     let mut rules: Vec<&str> = Vec::new();
     for Answer { rule, .. } in answers.iter().flatten() {

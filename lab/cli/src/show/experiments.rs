@@ -46,7 +46,8 @@ pub fn list(experiments: &[Experiment]) -> String {
     }
     out += "`everybuddy experiments NAME` describes one experiment in full, with its claims.\n";
     out +=
-        "`everybuddy reproduce NAME` runs one experiment, `everybuddy reproduce all` runs all.\n";
+        "`everybuddy reproduce NAME` runs one experiment, `everybuddy reproduce all` runs all.\n\
+         Papers: SYSTEMS.md. Verdicts of all claims: docs/claims.md.\n";
     out
 }
 

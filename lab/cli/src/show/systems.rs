@@ -12,18 +12,17 @@ use everybuddy_workload::WORKLOADS;
 
 use super::output::Style;
 
-/// Renders the list: two lines per system.
+/// Renders the list: what a system is, its layers and its source.
 pub fn list() -> String {
     let style = Style::of_output(false);
     let mut out = String::new();
     for row in ROWS {
-        out += &style.entry(row.name, 13, row.summary);
-        out += &style.wrapped("", 13, &format!("{} · {}", row.composition(), row.source));
-        let keys: Vec<&str> = row.options().map(|option| option.key).collect();
-        out += &style.wrapped("", 13, &format!("options: {}", keys.join(", ")));
+        out += &style.entry(row.name, 20, row.summary);
+        out += &style.wrapped("", 20, &format!("{} · {}", row.composition(), row.source));
         out.push('\n');
     }
-    out += "`everybuddy systems NAME` describes how far a system follows its source, and its deviations.\n";
+    out += "a > b > c: the layers of a system, from the CPU's own to the one that keeps free blocks.\n\
+            `everybuddy systems NAME` has its options, how far it follows its source, and its deviations.\n";
     out
 }
 

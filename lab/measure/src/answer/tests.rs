@@ -181,7 +181,7 @@ fn the_rule_says_what_decides() {
         }
         .summary("bs", 26)
     };
-    let best = "`bs` is the best of 26 systems: no other one is better in anything that counts.";
+    let best = "`bs` is the best of 26 systems: beyond noise, no other is better by any criterion.";
     assert_eq!(summary(1, 1), best);
     let compromise = "`bs` is the best compromise of 26 systems. ";
     let others = format!("{compromise}3 others are better in something.");

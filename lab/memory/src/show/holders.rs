@@ -16,7 +16,7 @@ use crate::state::State;
 const MOST: usize = 10;
 
 /// The columns of the lists of holders.
-pub const COLUMNS: [&str; 4] = ["held by", "frames", "in blocks", "alone in"];
+pub const COLUMNS: [&str; 4] = ["held by", "frames", "in blocks", "only holder in"];
 
 /// A list of holders.
 #[derive(Clone, Debug, PartialEq, Eq)]

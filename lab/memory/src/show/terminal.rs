@@ -200,7 +200,7 @@ pub(super) fn cells(zone: &Zone, row: &Row, shown: fn(Range) -> String) -> Vec<S
 pub(super) const LEGEND: [&str; 5] = [
     "by moving: pages move to other free frames",
     "by dropping: clean page cache is dropped as well",
-    "perhaps: some frames are free on CPUs' lists, or the kernel's: /proc/kpageflags does not tell",
+    "perhaps: some frames are the kernel's, or free on CPUs' lists: /proc/kpageflags cannot tell",
     "never: the block contains a page that cannot be moved or dropped",
     "The rest of a row is in use, and no free frames are left to move it to.",
 ];

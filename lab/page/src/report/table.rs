@@ -34,7 +34,7 @@ pub struct Column {
     pub texts: Vec<String>,
     /// Which of them are best.
     pub best: Vec<bool>,
-    /// The number of the replay with nothing behind it, as text.
+    /// The number of the replay with no allocator, as text.
     pub overhead: String,
 }
 
