@@ -4,8 +4,8 @@
 # folder. An existing host.toml in the folder is used instead of a new measurement. It takes ten minutes on a quiet
 # machine, and refuses a busy one. Needs two CPUs and python3.
 #
-#   RULES=1 ci/host.sh FOLDER    then predicts again without each rule of the model, by another host.toml, and measures
-#                                again beside it; writes what each leaves within the bounds as rules.txt. Ten minutes more
+#   RULES=1 ci/host.sh FOLDER    then predicts again without each rule of the model, by another host.toml, and writes
+#                                which cells leave the bounds as rules.txt. Ten minutes more
 set -euo pipefail
 folder=$(realpath "${1:?"usage: ci/host.sh FOLDER [LOADS]"}")
 loads=${2:-burst:random,batch,handover,steady:50}
@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 
 everybuddy=${EVERYBUDDY:-}
 if [ -z "$everybuddy" ]; then
-    cargo build --quiet --release --locked -p everybuddy-cli
+    cargo build --quiet --release --locked -p everybuddy-cli --features peers
     everybuddy=${CARGO_TARGET_DIR:-target}/release/everybuddy
 fi
 mkdir -p "$folder"
@@ -23,35 +23,34 @@ systems=${SYSTEMS:-$("$everybuddy" systems --json | python3 -c '
 import json, sys
 names = [json.loads(line)["name"] for line in sys.stdin]
 print(",".join(name for name in names if name != "magazines"))')}
-compare() { # FOLDER
-    "$everybuddy" scaling --machine "$1/host.toml" --workloads "$loads" --systems "$systems" --cpus 1,2 \
-        --json "$1/rows.jsonl" >/dev/null
-    python3 ci/host.py "$1/rows.jsonl" "$1/host.jsonl" >"$1/host.md"
-}
-compare "$folder"
-cat "$folder/host.md"
+"$everybuddy" scaling --machine "$folder/host.toml" --workloads "$loads" --systems "$systems" --cpus 1,2 \
+    --json "$folder/rows.jsonl" >/dev/null
+# The measured times contain the loop, which is not simulated.
+"$everybuddy" bench --peers --systems floor --workloads "$loads" --threads 1,2 --json "$folder/floor.jsonl" >/dev/null
+cat "$folder/floor.jsonl" >>"$folder/rows.jsonl"
+python3 ci/host.py "$folder/rows.jsonl" "$folder/host.jsonl" | tee "$folder/host.md"
 [ -n "${RULES:-}" ] || exit 0
 
 # Each line: what the model does instead, and how host.toml says so.
-rules='as above
+rules='all rules
 a load that misses costs its whole latency|s/^window = .*/window = 1/
 and a hit of the first cache costs its cycles, too|s/^window = .*/window = 0/
 waiters spin|s/^waiters = .*/waiters = "spin"/
 a store waits for its line|s/^store_buffer = .*/store_buffer = 0/
-an atomic operation costs what its instruction does|s/^locked = .*/locked = 0/
-a line that others have, too, is got like a modified one|s/^\(.*\)\.upgrade = .*/\1.upgrade = 0/'
-value() { sed -n "s/^$1 = //p" "$folder/host.toml"; }
+an atomic operation costs what its instructions do|s/^locked = .*/locked = 0/
+a line that others have, too, is got like a modified one|s/^\(.*\)\.upgrade = .*/\1.upgrade = MODIFIED/'
+modified=$(sed -n 's/^near.modified = //p' "$folder/host.toml")
 while IFS='|' read -r name change; do
-    without=$folder/without-${name// /-}
-    mkdir -p "$without"
-    sed -e "${change:-}" -e "s/^\(.*\)\.upgrade = 0/\1.upgrade = $(value near.modified)/" "$folder/host.toml" \
-        >"$without/host.toml"
-    compare "$without"
+    own=$folder/without.toml
+    sed -e "$change" -e "s/MODIFIED/$modified/" "$folder/host.toml" >"$own"
+    "$everybuddy" scaling --predict --machine "$own" --workloads "$loads" --systems "$systems" --cpus 1,2 \
+        --json "$folder/without.jsonl" >/dev/null
+    python3 ci/host.py "$folder/rows.jsonl" "$folder/summary.jsonl" "$folder/without.jsonl" >"$folder/without.md"
     echo "$name:"
-    sed -n 's/^\([12] CPUs: .*\)/  \1/p' "$without/host.md"
-    awk -F ' *[|] *' '$2 ~ /:|batch|handover|steady/ && NF == 8 && $3 + 0 {
+    sed -n 's/^\([12] CPUs: .*\)/  \1/p' "$folder/without.md"
+    awk -F ' *[|] *' 'NF == 8 && $3 + 0 {
         bound = $3 == 1 ? 1.5 : 2
         if ($7 > bound || $7 < 1 / bound) printf "%s %s@%s %s; ", $4, $2, $3, $7
-    }' "$without/host.md" | fold -s -w 110 | sed 's/^/    /; s/[; ]*$//'
+    }' "$folder/without.md" | fold -s -w 110 | sed 's/^/    /; s/[; ]*$//'
     echo
 done <<<"$rules" | tee "$folder/rules.txt"

@@ -71,6 +71,9 @@ fn of_spec(spec: &SystemSpec) -> String {
     for byte in work::lines(spec).flat_map(str::bytes) {
         sum.add(byte.into());
     }
+    for mean in work::means(spec) {
+        sum.add(mean as u64);
+    }
     sum.text()
 }
 

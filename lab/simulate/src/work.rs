@@ -63,6 +63,18 @@ fn counted(name: &str) -> Option<&str> {
     names.find(is_counted)
 }
 
+/// Returns the requests and frees of [`ORDERS`] whose shortest path is not in the table: the mean of many stands for it.
+pub(crate) fn means(spec: &SystemSpec) -> impl Iterator<Item = usize> {
+    let system = counted(&spec.to_string()).map(str::to_owned);
+    let paths = BLOCKS.into_iter().flat_map(|kinds| ORDERS.map(|(order, _)| (kinds, order)));
+    paths.enumerate().filter_map(move |(at, (kinds, order))| {
+        let counted = Counted {
+            system: system.as_deref()?,
+        };
+        counted.by_length(kinds, order)?.1.then_some(at)
+    })
+}
+
 /// Returns the lines of the table that are about a system, without its name.
 pub(crate) fn lines(spec: &SystemSpec) -> impl Iterator<Item = &'static str> {
     let system = counted(&spec.to_string()).map(str::to_owned);
@@ -86,16 +98,25 @@ impl Counted<'_> {
         })
     }
 
+    /// Returns the counts of the paths of a call, the shortest one first, and whether that is the mean.
+    fn by_length(&self, kinds: [&str; 3], order: u8) -> Option<(Vec<Count>, bool)> {
+        let paths = kinds.map(|kind| self.path(&format!("{kind} {order}")));
+        let mut counts = paths.into_iter().collect::<Option<Vec<Count>>>()?;
+        counts[..2].sort_by(|one, other| one.accesses.total_cmp(&other.accesses));
+        // The last one is the mean of many calls, some of which take the shortest path. Where it is less than half of
+        // the others, none of those is the shortest: `everybuddy` fills a list only after some requests.
+        let is_mean = counts[2].accesses < counts[0].accesses / 2.0;
+        if is_mean {
+            counts.swap(0, 2);
+        }
+        Some((counts, is_mean))
+    }
+
     /// Returns the instructions of a call whose counted paths are given. The shortest one is charged exactly. What an
     /// access beyond it stands for is a fit over the paths that are longer by a quarter, by least squares of the
     /// relative error.
-    fn call(&self, paths: [&str; 3]) -> Option<Instructions> {
-        let mut counts = paths
-            .into_iter()
-            .map(|path| self.path(path))
-            .collect::<Option<Vec<Count>>>()?;
-        // The last one is the mean of many calls, some of which take the shortest path.
-        counts[..2].sort_by(|one, other| one.accesses.total_cmp(&other.accesses));
+    fn call(&self, kinds: [&str; 3], order: u8) -> Option<Instructions> {
+        let (counts, _) = self.by_length(kinds, order)?;
         let (short, longer) = counts.split_first()?;
         let (mut product, mut square) = (0.0, 0.0);
         for long in longer {
@@ -110,7 +131,7 @@ impl Counted<'_> {
         let further = product / square;
         Some(if further > 0.0 {
             Instructions {
-                shortest: short.accesses.round() as u32,
+                shortest: short.accesses.ceil() as u32,
                 per_further: thousandths(further),
                 ..each
             }
@@ -143,8 +164,7 @@ impl Work {
         let counted = Counted { system };
         let block = |kinds: [&str; 3]| {
             ORDERS.map(|(order, _)| {
-                let paths = kinds.map(|kind| format!("{kind} {order}"));
-                let block = counted.call(paths.each_ref().map(String::as_str));
+                let block = counted.call(kinds, order);
                 block.expect("these paths are in work.tsv")
             })
         };
@@ -235,11 +255,9 @@ mod tests {
                         let charged = instructions(work.blocks[kind][class], count.accesses);
                         (charged / count.instructions - 1.0).abs()
                     };
-                    let short = counts[..2]
-                        .iter()
-                        .min_by(|one, other| one.accesses.total_cmp(&other.accesses));
+                    let short = counted.by_length(names, order).map(|(own, _)| own[0]);
                     let name = format!("{} {} {order}", row.name, names[0]);
-                    assert!(short.map(error).unwrap() < 0.01, "{name}");
+                    assert!(short.as_ref().map(error).unwrap() < 0.01, "{name}");
                     errors.extend(counts.iter().map(|count| (error(count), name.clone())));
                 }
             }
@@ -249,8 +267,7 @@ mod tests {
         assert!(at(50).0 < 0.01, "{:?}, {:?}", at(50), at(90));
         assert!(at(90).0 < 0.1, "{:?}, {:?}", at(50), at(90));
         let worst = errors.last().unwrap();
-        // The worst is a refill of `everybuddy`, which takes a third of the instructions per access of a hit.
-        assert!(worst.0 < 2.4, "{worst:?}");
+        assert!(worst.0 < 0.3, "{worst:?}");
     }
 
     /// Where the two columns are of different calls, the first call after a trial has a multiple of the instructions.
