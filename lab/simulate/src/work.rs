@@ -66,7 +66,9 @@ fn counted(name: &str) -> Option<&str> {
 /// Returns the requests and frees of [`ORDERS`] whose shortest path is not in the table: the mean of many stands for it.
 pub(crate) fn means(spec: &SystemSpec) -> impl Iterator<Item = usize> {
     let system = counted(&spec.to_string()).map(str::to_owned);
-    let paths = BLOCKS.into_iter().flat_map(|kinds| ORDERS.map(|(order, _)| (kinds, order)));
+    let paths = BLOCKS
+        .into_iter()
+        .flat_map(|kinds| ORDERS.map(|(order, _)| (kinds, order)));
     paths.enumerate().filter_map(move |(at, (kinds, order))| {
         let counted = Counted {
             system: system.as_deref()?,

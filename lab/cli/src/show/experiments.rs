@@ -45,8 +45,7 @@ pub fn list(experiments: &[Experiment]) -> String {
         out.push('\n');
     }
     out += "`everybuddy experiments NAME` describes one experiment in full, with its claims.\n";
-    out +=
-        "`everybuddy reproduce NAME` runs one experiment, `everybuddy reproduce all` runs all.\n\
+    out += "`everybuddy reproduce NAME` runs one experiment, `everybuddy reproduce all` runs all.\n\
          Papers: SYSTEMS.md. Verdicts of all claims: docs/claims.md.\n";
     out
 }
