@@ -54,15 +54,20 @@ impl<P: Platform> OwnedTrees<'_, P> {
             };
             self.note_taken(rest.get(..taken).unwrap_or_default(), order);
             given += taken;
+            // The current tree has no more.
+            let listed = given;
+            while let Some(place) = out.get_mut(given)
+                && let Some(start) = local.hit(&self.shared, order, wanted.kind)
+            {
+                *place = Index(start);
+                given += 1;
+            }
+            if given > listed {
+                continue;
+            }
             let Some(place) = out.get_mut(given) else {
                 break;
             };
-            // The current tree has no more.
-            if let Some(start) = local.hit(&self.shared, order, wanted.kind) {
-                *place = Index(start);
-                given += 1;
-                continue;
-            }
             // This request may change the current tree.
             match self.allocate_slow(cpu, local, wanted, flags) {
                 Ok(start) => {
@@ -118,17 +123,22 @@ impl<P: Platform> OwnedTrees<'_, P> {
             let is_frame = matches!(release.size, Size::Order(Order::ZERO));
             is_frame.then_some((release.start.0 / WORD, 1_u64 << (release.start.0 % WORD)))
         };
-        let (Some((word, first)), Some(local), Some(part)) = (
-            bit_of(&release),
+        let Some((word, first)) = bit_of(&release) else {
+            return 0;
+        };
+        let is_alone = |other: &Release| bit_of(other).is_none_or(|(index, _)| index != word);
+        // A single frame may enter the list.
+        if others.first().is_none_or(is_alone) {
+            return 0;
+        }
+        let (Some(local), Some(part)) = (
             self.local(cpu.id()),
             self.shared.trees.part(release.start.0),
         ) else {
             return 0;
         };
-        let is_alone = |other: &Release| bit_of(other).is_none_or(|(index, _)| index != word);
         let has_head = |start: Index| self.shared.heads.take(start.0, Order::ZERO).is_some();
-        // A single frame may enter the list.
-        if others.first().is_none_or(is_alone) || !has_head(release.start) {
+        if !has_head(release.start) {
             return 0;
         }
         let (mut frames, mut count) = (first, 1);
@@ -145,7 +155,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return count;
         }
         let open = self.begin_free(local);
-        if !self.free_in_word(local, open, &part) {
+        if !local.free_in_word(&self.shared, open, &part) {
             return 0;
         }
         local.pass_over(part.header.kind_hint(), release.start.0, count as u32);

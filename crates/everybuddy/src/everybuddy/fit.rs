@@ -42,7 +42,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return None;
         }
         if local.fitting.look(&self.shared.trees) {
-            local.choose_by_fit();
+            local.choose_by_fit(&self.shared);
         }
         if local.fitting.is_on() {
             self.take_smallest(cpu, local, wanted)

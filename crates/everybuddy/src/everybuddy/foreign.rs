@@ -1,8 +1,8 @@
 //! Trees that a CPU does not own: claims, releases, and frees into the trees of others.
 //!
 //! One exchange claims a tree that has no owner. A free into a tree that another CPU owns takes one exchange on the
-//! word. A second exchange names the word in the tree's inbox; if several frames of the word are freed one after the
-//! other, it serves all of them. A free never waits.
+//! word. A second exchange names the word in the tree's inbox. Frames of the word that are freed one after the other
+//! are gathered, and these two exchanges serve all of them. A free never waits.
 //!
 //! # Invariants
 //! 1. A CPU that has claimed a tree may use it as its owner until the release.

@@ -1,7 +1,9 @@
 //! Frees: into a list, or elsewhere.
 //!
 //! A run of an own tree, or a block that enters no list, is freed by plain writes: by one change of its word, or of the
-//! tree's header if it consists of whole words. A tree that such frees empty is released.
+//! tree's header if it consists of whole words. Small blocks of one word that are freed one after the other are
+//! gathered, so that one change serves all but the first, in whatever tree they lie. A tree that such frees empty is
+//! released.
 //!
 //! # Invariants
 //! 1. Each free of this CPU that makes a word of an own tree whole is noted: the tree may have large blocks then.
@@ -125,8 +127,51 @@ impl<P: Platform> Local<'_, P> {
         }
     }
 
+    /// Frees frames of one word: as the owner of their tree, as its owner for this moment, or in the foreign plane.
+    pub(super) fn free_in_word(
+        &self,
+        shared: &Shared<'_, P>,
+        open: bool,
+        part: &Part<'_, P>,
+    ) -> bool {
+        let Part { header, word, .. } = part;
+        let tree = part.index / shared.trees.words_per_tree();
+        // Relaxed: only this CPU makes itself an owner.
+        if header.owner.load(Ordering::Relaxed) == self.id {
+            return self.give_own(shared, part);
+        }
+        if !shared.claim(header, self.id) {
+            let is_posted = part.is_allocated() && word.post(part.frames);
+            if is_posted {
+                shared.tell(tree, header, part.mask);
+            }
+            return is_posted;
+        }
+        let is_freed = header.give(part.mask, word, part.frames);
+        self.keep_or_release(shared, open && is_freed, tree, header);
+        is_freed
+    }
+
+    /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it. A tree that
+    /// was emptied is not kept: further frees there may make no word whole, and would not release it.
+    pub(super) fn keep_or_release(
+        &self,
+        shared: &Shared<'_, P>,
+        may: bool,
+        tree: u32,
+        header: &Header<P>,
+    ) {
+        if may && !shared.trees.is_nearly_whole(header) && self.frees_repeatedly(tree) {
+            // Searches pass over marked trees: the mark of its last owner must not stay.
+            shared.mark(tree, header);
+            self.adopt(shared, tree, header.kind());
+        } else {
+            shared.release(tree, header);
+        }
+    }
+
     /// Counts a free into a tree that this CPU does not own. Returns `true` after several in a row.
-    pub(crate) fn frees_repeatedly(&self, tree: u32) -> bool {
+    fn frees_repeatedly(&self, tree: u32) -> bool {
         let times = if self.freed.get() == tree {
             self.times.get() + 1
         } else {
@@ -207,9 +252,25 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.free_unlisted(cpu, local, start, order)
     }
 
-    /// Frees a block of the last kind that does not enter its list by address, after it was checked by its head.
+    /// Frees a block of the last kind that does not enter its list by address, after it was checked by its head: with
+    /// others of its word, if the one before was of that word.
     #[inline(never)]
     fn free_unlisted(
+        &self,
+        cpu: &mut P::Cpu,
+        local: &Local<'_, P>,
+        start: u32,
+        order: Order,
+    ) -> Result<(), FreeError> {
+        if local.gather(start, order) {
+            return Ok(());
+        }
+        self.free_at_once(cpu, local, start, order)
+    }
+
+    /// Frees such a block, and lets the CPU gather further ones of its word.
+    #[inline(never)]
+    fn free_at_once(
         &self,
         cpu: &mut P::Cpu,
         local: &Local<'_, P>,
@@ -219,6 +280,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if local.fitting.is_on() {
             return self.free_in_shortage(cpu, local, start, order);
         }
+        local.gather_next(&self.shared, start);
         self.free_into_tree(cpu, local, start, order)
     }
 
@@ -266,22 +328,6 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if is_freed {
             return Ok(());
         }
-        self.free_elsewhere(cpu, local, start, order)
-    }
-
-    /// Frees a block that is not of a tree that the CPU owns, or while the CPU may keep nothing.
-    #[inline(never)]
-    fn free_elsewhere(
-        &self,
-        cpu: &mut P::Cpu,
-        local: &Local<'_, P>,
-        start: u32,
-        order: Order,
-    ) -> Result<(), FreeError> {
-        if order == Order::ZERO && local.return_further(&self.shared, start) {
-            P::probe(cpu).record(Event::Bypass(Order::ZERO));
-            return Ok(());
-        }
         self.free_checked(cpu, local, start, order.frames())
     }
 
@@ -313,7 +359,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<(), FreeError> {
         let open = self.begin_free(local);
         let freed = match self.shared.trees.part_of_word(start, frames) {
-            Some(part) if self.free_in_word(local, open, &part) => Ok(()),
+            Some(part) if local.free_in_word(&self.shared, open, &part) => Ok(()),
             Some(_) => Err(self.diagnose(start, frames)),
             None => self.free_words(local, open, start, frames),
         };

@@ -10,8 +10,9 @@
 //! 2. Blocks of all trees enter a list. A listed block is allocated in the planes, and its head is zero.
 //! 3. A frame of the current tree may enter the list before it was ever allocated: the CPU owns the tree, so no other
 //!    CPU can have the frame without asking, be it listed or not.
-//! 4. The frames that the CPU returned to the word `pending` of another CPU's tree are *kept*: they are returned in the
-//!    planes, and only this CPU knows.
+//! 4. The CPU *gathers* small blocks of one word that are freed one after the other and enter no list, except for the
+//!    first. One change of the word frees them. Until then, they are in the state of listed blocks. In a shortage, the
+//!    CPU gathers nothing.
 //! 5. The CPU announces the frames that others cannot find before it acknowledges a request of another CPU, and before
 //!    it parks. While there may be such frames, `keeps` is 1.
 
@@ -23,7 +24,7 @@ use super::foreign::Shared;
 use super::heads::{head, order_of};
 use super::local::{KindPlace, List, Local, NO_WORD};
 use super::tree::Part;
-use super::wanted::CLOSED_ID;
+use super::wanted::{CLOSED_ID, is_large};
 use super::word::Kind;
 
 impl<'m, P: Platform> Local<'m, P> {
@@ -117,7 +118,7 @@ impl<'m, P: Platform> Local<'m, P> {
             list.count.set(list.count.get() - 1);
         }
         if order == Order::ZERO && self.may_keep() && self.lists.iter().all(List::is_empty) {
-            self.announce_pending(shared);
+            self.free_gathered(shared, false);
             self.keeps_nothing();
         }
         None
@@ -166,16 +167,6 @@ impl<'m, P: Platform> Local<'m, P> {
         parts.all(|part| part.is_allocated()) && shared.post(start, frames)
     }
 
-    /// Tells the owner of a frame's tree that the frame is returned. Does nothing and returns `false` unless it is.
-    fn announce(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
-        let is_returned = part.word.has_foreign(part.frames);
-        if is_returned {
-            let tree = part.index / shared.trees.words_per_tree();
-            shared.tell(tree, part.header, part.mask);
-        }
-        is_returned
-    }
-
     /// Announces all frames that the CPU keeps, so that the owners of their trees can allocate them, and empties the
     /// lists. Returns `true` if there was such a frame.
     pub(crate) fn announce_all(&self, shared: &Shared<'_, P>) -> bool {
@@ -194,60 +185,59 @@ impl<'m, P: Platform> Local<'m, P> {
         if any {
             self.places.iter().for_each(KindPlace::has_more);
         }
-        any |= self.announce_pending(shared);
+        any |= self.free_gathered(shared, false);
         self.keeps_nothing();
         any
     }
 
-    /// Returns a frame to a tree of another CPU, and keeps it until the CPU returns a frame of another word. So the
-    /// header of the tree, which the tree's owner uses, is written once per word and not once per frame. Returns
-    /// `false` if the frame is not allocated.
-    pub(super) fn return_later(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
-        if !part.is_allocated() {
+    /// Gathers a block that enters no list, if the block before it that did not was of the same word.
+    #[inline(always)]
+    pub(super) fn gather(&self, start: u32, order: Order) -> bool {
+        // Relaxed: a hint, as in `owns`.
+        if self.pending.get() != start / WORD
+            || is_large(order)
+            || self.free_identity.load(Ordering::Relaxed) == CLOSED_ID
+        {
             return false;
         }
-        if self.pending.get() != part.index {
-            self.announce_pending(shared);
-            self.pending.set(part.index);
-        }
-        // Before the frame is returned: a CPU that sees the returned frame also sees `keeps`.
-        if !self.may_keep() {
+        if self.keeps.load(Ordering::Relaxed) == 0 {
             self.keeps.store(1, Ordering::Relaxed);
         }
-        part.word.post(part.frames)
+        let first = 1_u64 << (start % WORD);
+        let frames = (first << order.frames()).wrapping_sub(first);
+        self.gathered.set(self.gathered.get() | frames);
+        true
     }
 
-    /// The same for another frame of that word, without a look at the header of its tree.
+    /// Lets the CPU gather the next blocks of a word. Frees those that it gathered before.
     #[inline(always)]
-    pub(super) fn return_further(&self, shared: &Shared<'_, P>, frame: u32) -> bool {
-        let index = frame / WORD;
-        // Relaxed: a hint, as in `owns`.
-        if self.pending.get() != index || self.free_identity.load(Ordering::Relaxed) == CLOSED_ID {
-            return false;
+    pub(super) fn gather_next(&self, shared: &Shared<'_, P>, start: u32) {
+        if self.gathered.get() != 0 {
+            self.free_gathered(shared, !self.is_closed());
         }
-        let is_above = |kind| {
-            let list = self.list(Order::ZERO, kind);
-            list.is_some_and(|list| frame > list.point.get())
-        };
-        match shared.trees.words.get(index as usize) {
-            Some(word) if Kind::ALL.into_iter().all(is_above) => {
-                word.post_further(1 << (frame % WORD))
-            }
-            _ => false,
-        }
+        self.pending.set(start / WORD);
     }
 
-    /// Announces the frames of the word that is pending. Returns `true` if there was one.
-    fn announce_pending(&self, shared: &Shared<'_, P>) -> bool {
-        let index = self.pending.get();
+    /// Frees what the CPU gathered, by one change of its word. Returns `true` if there was something.
+    #[inline(never)]
+    pub(super) fn free_gathered(&self, shared: &Shared<'_, P>, may_keep: bool) -> bool {
+        let (index, frames) = (self.pending.get(), self.gathered.get());
         self.pending.set(NO_WORD);
-        match shared.trees.part(index.wrapping_mul(WORD)) {
-            Some(part) if index != NO_WORD => {
-                let frames = u64::MAX;
-                self.announce(shared, &Part { frames, ..part })
-            }
-            _ => false,
+        self.gathered.set(0);
+        let first = index.wrapping_mul(WORD);
+        let Some(part) = shared.trees.part(first).filter(|_| frames != 0) else {
+            return false;
+        };
+        let kind = part.header.kind_hint();
+        let free = |frames| self.free_in_word(shared, may_keep, &Part { frames, ..part });
+        if !free(frames) {
+            // Another CPU freed one of them simultaneously.
+            (0..WORD).map(|bit| frames & 1 << bit).for_each(|frame| {
+                free(frame);
+            });
         }
+        self.pass_over(kind, first + frames.trailing_zeros(), frames.count_ones());
+        true
     }
 
     /// Notes that the CPU keeps no frame.
@@ -267,18 +257,20 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Returns the blocks of the lists: their first frames and their orders. A hint, unless the CPU is at rest.
     pub(crate) fn listed(&self) -> impl Iterator<Item = (u32, Order)> {
         let lists = self.lists.iter().zip(listed_orders());
-        lists.flat_map(|(list, order)| {
+        let listed = lists.flat_map(|(list, order)| {
             let blocks = list.blocks().iter();
             blocks.map(move |start| (start.peek(), order))
-        })
+        });
+        let (index, frames) = (self.pending.peek(), self.gathered.peek());
+        let gathered = (0..WORD).filter(move |bit| frames >> bit & 1 != 0);
+        listed.chain(gathered.map(move |bit| (index.wrapping_mul(WORD) + bit, Order::ZERO)))
     }
 
     /// Returns the number of frames in the lists. A hint, unless the CPU is at rest.
     pub(crate) fn listed_frames(&self) -> u64 {
         let lists = self.lists.iter().zip(listed_orders());
-        lists
-            .map(|(list, order)| (list.blocks().len() as u64) << order.index())
-            .sum()
+        let listed = lists.map(|(list, order)| (list.blocks().len() as u64) << order.index());
+        listed.sum::<u64>() + u64::from(self.gathered.peek().count_ones())
     }
 }
 

@@ -166,12 +166,14 @@ pub(crate) struct Local<'m, P: Platform> {
     /// The kind of the last free into a list.
     pub(super) last: P::Cell<u8>,
     pub(super) slots: OwnSlots<'m, P>,
-    /// 1 if the CPU may keep frames: those of the word `pending`, and those in its lists. Other CPUs read it.
+    /// 1 if the CPU may keep frames: those that it gathered, and those in its lists. Other CPUs read it.
     pub(super) keeps: P::AtomicU32,
     /// The tree into which the CPU freed last without owning it.
     pub(super) freed: P::Cell<u32>,
-    /// The word whose returned frames this CPU has not announced yet, or [`NO_WORD`].
+    /// The word of which the CPU gathers frames, or [`NO_WORD`].
     pub(super) pending: P::Cell<u32>,
+    /// The frames that it gathered.
+    pub(super) gathered: P::Cell<u64>,
     /// How often in a row the CPU freed into the tree `freed`. Narrow, so that what
     /// precedes the lists is four cache lines.
     pub(super) times: P::Cell<u8>,
@@ -212,6 +214,7 @@ impl<'m, P: Platform> Local<'m, P> {
             keeps: P::AtomicU32::new(0),
             freed: P::Cell::new(0),
             pending: P::Cell::new(NO_WORD),
+            gathered: P::Cell::new(0),
             times: P::Cell::new(0),
             id: cpu + 1,
             home,
@@ -277,14 +280,15 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Notes that a request was refused.
-    pub(crate) fn fell_short(&self, wanted: Wanted) {
+    pub(crate) fn fell_short(&self, shared: &Shared<'_, P>, wanted: Wanted) {
         if !wanted.is_large() && !self.fitting.is_on() {
-            self.choose_by_fit();
+            self.choose_by_fit(shared);
         }
     }
 
     /// Begins a shortage: small blocks are chosen by fit, and no hit takes them by address.
-    pub(super) fn choose_by_fit(&self) {
+    pub(super) fn choose_by_fit(&self, shared: &Shared<'_, P>) {
+        self.free_gathered(shared, false);
         self.fitting.begin();
         for place in &self.places {
             place.leave();

@@ -26,7 +26,6 @@ use crate::request::Flags;
 use super::OwnedTrees;
 use super::foreign::Found;
 use super::local::{Local, Scope};
-use super::tree::Part;
 use super::wanted::{NESTED, Wanted};
 use super::word::Header;
 
@@ -49,7 +48,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<u32, AllocateError> {
         let open = self.begin(local);
         if self.requests.refused.covers(wanted.frames) {
-            local.fell_short(wanted);
+            local.fell_short(&self.shared, wanted);
             self.end(local, open);
             P::probe(cpu).record(Event::Bypass(wanted.order));
             return Err(AllocateError::Exhausted);
@@ -72,7 +71,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             Err(_) => self.find_drained(cpu, local, wanted),
         };
         if found == Err(AllocateError::Exhausted) {
-            local.fell_short(wanted);
+            local.fell_short(&self.shared, wanted);
         }
         found
     }
@@ -275,47 +274,6 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Frees frames of one word: as the owner of their tree, as its owner for this moment, or in the foreign plane.
-    pub(super) fn free_in_word(
-        &self,
-        local: &Local<'_, P>,
-        open: bool,
-        part: &Part<'_, P>,
-    ) -> bool {
-        let Part { header, word, .. } = part;
-        let tree = part.index / self.shared.trees.words_per_tree();
-        // Relaxed: only this CPU makes itself an owner.
-        if header.owner.load(Ordering::Relaxed) == local.id {
-            return local.give_own(&self.shared, part);
-        }
-        if !self.shared.claim(header, local.id) {
-            // A CPU that another one asked must not keep frames.
-            if open && part.frames.is_power_of_two() {
-                return local.return_later(&self.shared, part);
-            }
-            let is_posted = part.is_allocated() && word.post(part.frames);
-            if is_posted {
-                self.shared.tell(tree, header, part.mask);
-            }
-            return is_posted;
-        }
-        let is_freed = header.give(part.mask, word, part.frames);
-        self.keep_or_release(local, open && is_freed, tree, header);
-        is_freed
-    }
-
-    /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it. A tree that
-    /// was emptied is not kept: further frees there may make no word whole, and would not release it.
-    fn keep_or_release(&self, local: &Local<'_, P>, may: bool, tree: u32, header: &Header<P>) {
-        if may && !self.shared.trees.is_nearly_whole(header) && local.frees_repeatedly(tree) {
-            // Searches pass over marked trees: the mark of its last owner must not stay.
-            self.shared.mark(tree, header);
-            local.adopt(&self.shared, tree, header.kind());
-        } else {
-            self.shared.release(tree, header);
-        }
-    }
-
     /// Frees frames of several words.
     pub(super) fn free_words(
         &self,
@@ -366,7 +324,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return self.check_allocated(from, length).is_ok() && self.shared.post(from, length);
         }
         let is_freed = self.shared.trees.give(header, from, length);
-        self.keep_or_release(local, open && is_freed, tree, header);
+        local.keep_or_release(&self.shared, open && is_freed, tree, header);
         is_freed
     }
 

@@ -97,7 +97,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     }
 
     /// Returns the number of free frames, those in lists included. Of a tree that is marked as spent, nothing is read
-    /// but the mark, and of a tree that is wholly free, the header. O(CPUs² + trees + words that are partly free).
+    /// but the mark, and of a tree that is wholly free, the header. O(CPUs + trees + words that are partly free).
     pub(super) fn count_free(&self) -> u64 {
         let trees = &self.shared.trees;
         // Of a word that is split.
@@ -120,32 +120,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 partly &= partly - 1;
             }
         }
-        // Frames that a CPU returned and has not announced: no header names their word.
-        let kept = |local: &Local<'_, P>| Some(local.pending.peek()).filter(|_| local.may_keep());
-        let mut pending = 0..self.locals.len();
-        free + pending
-            .by_ref()
-            .filter_map(|at| Some((at, kept(self.locals.get(at)?)?)))
-            .filter(|(at, word)| {
-                // Two CPUs may have the same word.
-                let others = self.locals.iter().take(*at);
-                let is_seen = others.filter_map(kept).any(|other| other == *word);
-                !is_seen && self.is_unnamed(*word)
-            })
-            .map(|(_, word)| frames(word))
-            .sum::<u64>()
-            + self.locals.iter().map(Local::listed_frames).sum::<u64>()
-    }
-
-    /// Returns `true` if nothing but the CPU that returned frames to a word says that it has free ones.
-    fn is_unnamed(&self, word: u32) -> bool {
-        let part = self.shared.trees.part(word.wrapping_mul(WORD));
-        part.filter(|part| part.index == word).is_some_and(|part| {
-            let tree = word / self.shared.trees.words_per_tree();
-            let named = part.header.any.peek() | part.header.inbox.load(Ordering::Relaxed);
-            let is_split = part.header.split.peek() & part.mask != 0;
-            is_split && (self.shared.is_marked(tree) || named & part.mask == 0)
-        })
+        free + self.locals.iter().map(Local::listed_frames).sum::<u64>()
     }
 
     /// Returns the use of a frame. O(frames of the largest block / 64); O(entries of all lists) for a listed frame.
@@ -412,14 +387,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if absent != (own & foreign != 0) {
             return Err("the mask of words with absent frames differs from the planes");
         }
-        let is_kept = |bit| {
-            let frame = part.index * WORD + bit;
-            let mut locals = self.locals.iter();
-            locals.any(|local| local.may_keep() && local.pending.peek() == frame / WORD)
-        };
-        let returned = foreign & !own;
-        if !inbox && !(0..WORD).all(|bit| returned >> bit & 1 == 0 || is_kept(bit)) {
-            return Err("a returned frame is neither in the inbox nor kept");
+        if !inbox && foreign & !own != 0 {
+            return Err("a returned frame is not in the inbox");
         }
         Ok(())
     }

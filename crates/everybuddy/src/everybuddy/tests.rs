@@ -9,7 +9,7 @@ use super::*;
 use crate::arena::Memory;
 use crate::bit_runs::WORD;
 use crate::frame::Pfn;
-use crate::platform::{Native, NativeCpu, NativeCpus};
+use crate::platform::{Native, NativeCpu, NativeCpus, SharedCell as _};
 use crate::probe::NoProbe;
 use crate::request::Class;
 use crate::testing::{Random, order};
@@ -613,6 +613,7 @@ fn a_tree_that_is_kept_after_frees_is_not_passed_over() {
         system.drain(first);
         // The second CPU has freed three times into the last tree when that is spent again.
         for frame in [192, 194, 196] {
+            system.locals[1].pending.set(local::NO_WORD);
             system.free(second, Release::frame(Index(frame))).unwrap();
         }
         allocate_frames(system, first, 3);

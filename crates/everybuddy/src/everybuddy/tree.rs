@@ -15,7 +15,7 @@
 //!
 //! 2. All frames of a word that is not split are free, and both of its planes are zero. No split word is wholly free.
 //! 3. The bit of a word in `any` is set if and only if the word is split and has a free frame; that in `absent`, if and
-//!    only if it has an absent frame. That in `inbox` is set if it has a returned frame that no CPU keeps.
+//!    only if it has an absent frame. That in `inbox` is set if it has a returned frame.
 //! 4. Only the owner of a tree writes `own`, `split`, `any`, `absent`, `fresh`, `failed`, `marked` and
 //!    `kind`, and only the owner changes the bits of absent frames. If the tree is marked as spent, `marked` is 1.
 //!    Zeros everywhere mean: all frames are free, and no CPU owns the tree.

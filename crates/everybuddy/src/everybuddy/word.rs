@@ -4,8 +4,8 @@
 //! changes that an owner makes to a word and its masks, and those that other CPUs make to the foreign plane.
 //!
 //! # Invariants
-//! Those of [`tree`](super::tree). Every CPU may call `post`, `post_further` and `has_foreign`, and those methods that
-//! return hints: `free_hint`, `kind_hint`, `is_for` and `candidates`. The others are for the tree's owner.
+//! Those of [`tree`](super::tree). Every CPU may call `post` and `has_foreign`, and those methods that return hints:
+//! `free_hint`, `kind_hint`, `is_for` and `candidates`. The others are for the tree's owner.
 
 use crate::arena::zero_cells;
 use crate::frame::Order;
@@ -33,7 +33,7 @@ zero_cells! {
         any: Cell<u64>,
         /// The words with absent frames.
         absent: Cell<u64>,
-        /// The words with returned frames that no CPU keeps.
+        /// The words with returned frames.
         inbox: Word<u64>,
         /// The words of `any` that `failed` says nothing about: frames were freed there since they were searched.
         fresh: Cell<u64>,
@@ -87,22 +87,6 @@ impl<P: Platform> Word<P> {
             }
         }
         false
-    }
-
-    /// The same, if the foreign plane has other bits already: then the word is split.
-    #[inline(always)]
-    pub(crate) fn post_further(&self, bits: u64) -> bool {
-        let seen = self.foreign.load(Ordering::Relaxed);
-        // A look at the plane of the owner is a hint, as in `is_allocated`.
-        if seen == 0 || (self.own.peek() | seen) & bits != 0 {
-            return false;
-        }
-        let all = seen | bits;
-        // Release and acquire: pairs with `collect`, as in `post`.
-        let exchanged =
-            self.foreign
-                .compare_exchange(seen, all, Ordering::AcqRel, Ordering::Relaxed);
-        exchanged.is_ok()
     }
 
     /// Returns `true` if one of these frames is returned or absent. A hint while other CPUs work.

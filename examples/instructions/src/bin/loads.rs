@@ -45,6 +45,23 @@ mod measured {
     }
 
     #[inline(never)]
+    pub(super) fn allocate_bulk(
+        system: &System<'_>,
+        cpu: &mut Cpu,
+        order: Order,
+        out: &mut [Index],
+    ) -> usize {
+        system
+            .allocate_bulk(cpu, Request::order(order), out)
+            .unwrap_or(0)
+    }
+
+    #[inline(never)]
+    pub(super) fn free_bulk(system: &System<'_>, cpu: &mut Cpu, releases: &[Release]) -> bool {
+        system.free_bulk(cpu, releases).is_ok()
+    }
+
+    #[inline(never)]
     pub(super) fn free(system: &System<'_>, cpu: &mut Cpu, block: Block) -> bool {
         system.free(cpu, Release::block(block)).is_ok()
     }
@@ -132,7 +149,7 @@ impl Run<'_> {
     /// Some blocks, allocated by the first CPU and freed by the last one.
     fn bursts(&mut self, size: usize, most: usize, is_random: bool) -> usize {
         let blocks = most.min(FRAMES as usize >> (size + 1));
-        let rounds = 65_536 / blocks;
+        let rounds = (65_536 / blocks).max(2);
         for round in 0..=rounds {
             if round == 1 {
                 discard("the first round takes trees");
@@ -143,18 +160,80 @@ impl Run<'_> {
                     measured::allocate(self.system, cpu, order(size)).expect("half is free");
                 self.held.push(Block::new(start, order(size)));
             }
+            if !is_random {
+                self.held.reverse();
+            }
             while !self.held.is_empty() {
                 let index = self.random.below(self.held.len());
                 let block = if is_random {
                     self.held.swap_remove(index)
                 } else {
-                    self.held.remove(0)
+                    self.held.swap_remove(self.held.len() - 1)
                 };
                 let cpu = self.cpus.last_mut().expect("a CPU");
                 assert!(measured::free(self.system, cpu, block));
             }
         }
         rounds * blocks
+    }
+
+    /// Bulk calls of 512 blocks, up to 8,192, which are freed in order or at random.
+    fn bulks(&mut self, size: usize, is_random: bool) -> usize {
+        let blocks = 8_192.min(FRAMES as usize >> (size + 1));
+        let rounds = (65_536 / blocks).max(4);
+        for round in 0..=rounds {
+            if round == 1 {
+                discard("the first round takes trees");
+            }
+            let mut all = vec![Index(0); blocks];
+            for out in all.chunks_mut(512) {
+                let given =
+                    measured::allocate_bulk(self.system, &mut self.cpus[0], order(size), out);
+                assert_eq!(given, out.len());
+            }
+            if is_random {
+                for at in (1..all.len()).rev() {
+                    let other = self.random.below(at + 1);
+                    all.swap(at, other);
+                }
+            }
+            let free = |start: &Index| Release::block(Block::new(*start, order(size)));
+            let releases: Vec<Release> = all.iter().map(free).collect();
+            let cpu = self.cpus.last_mut().expect("a CPU");
+            for some in releases.chunks(512) {
+                assert!(measured::free_bulk(self.system, cpu, some));
+            }
+        }
+        rounds * blocks
+    }
+
+    /// Processes that allocate frames in turn, `batch` at a time, and exit one after the other.
+    fn storm(&mut self, processes: usize, batch: usize) -> usize {
+        let each = 1024;
+        let rounds = 65_536 / (each * processes) + 1;
+        for round in 0..=rounds {
+            if round == 1 {
+                discard("the first round takes trees");
+            }
+            let mut all = vec![Vec::new(); processes];
+            while all[processes - 1].len() < each {
+                for of in &mut all {
+                    for _ in 0..batch {
+                        let cpu = &mut self.cpus[0];
+                        of.push(measured::allocate(self.system, cpu, order(0)).expect("free"));
+                    }
+                }
+            }
+            for start in all.iter().flatten() {
+                let cpu = self.cpus.last_mut().expect("a CPU");
+                assert!(measured::free(
+                    self.system,
+                    cpu,
+                    Block::new(*start, order(0))
+                ));
+            }
+        }
+        rounds * each * processes
     }
 
     /// Runs a load. Returns the number of its pairs; `None` if the name is unknown.
@@ -193,6 +272,10 @@ impl Run<'_> {
             }
             "burst" => Some(self.bursts(number as usize, 8_192, true)),
             "exit" => Some(self.bursts(number as usize, 8_192, false)),
+            "handoverrandom" => Some(self.bursts(number as usize, 512, true)),
+            "bulk" => Some(self.bulks(number as usize, false)),
+            "bulkrandom" => Some(self.bulks(number as usize, true)),
+            "storm" => Some(self.storm(number as usize, 4)),
             "handover" => Some(self.bursts(number as usize, 512, false)),
             _ => None,
         }

@@ -102,13 +102,15 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
 #[test]
 fn a_cpu_that_keeps_frames_notices_a_request_when_it_returns_another_one() {
     with_two_cpus(|system, zero, one| {
-        system.free(one, Release::frame(Index(3))).unwrap();
-        let pending = || system.locals[1].pending.get();
-        assert_eq!(pending(), 0);
+        for frame in [2, 3] {
+            system.free(one, Release::frame(Index(frame))).unwrap();
+        }
+        let gathered = || system.locals[1].gathered.get();
+        assert_eq!(gathered(), 1 << 3);
         ask(system, 1);
         for frame in [4, 5] {
             system.free(one, Release::frame(Index(frame))).unwrap();
-            assert_eq!(pending(), local::NO_WORD);
+            assert_eq!(gathered(), 0);
             assert!(!system.locals[1].may_keep());
             let header = system.shared.trees.header(0).unwrap();
             assert_eq!(header.inbox.load(Ordering::Relaxed), 1);
@@ -121,16 +123,15 @@ fn a_cpu_that_keeps_frames_notices_a_request_when_it_returns_another_one() {
 #[test]
 fn a_free_into_a_pending_word_that_is_whole_again_is_refused() {
     with_two_cpus(|system, zero, one| {
-        for frame in [3, 4] {
-            system.free(one, Release::frame(Index(frame))).unwrap();
-        }
-        for frame in (0..WORD).filter(|frame| !(3..5).contains(frame)) {
+        system.free(one, Release::frame(Index(3))).unwrap();
+        for frame in (0..WORD).filter(|frame| *frame != 3) {
             system.free(zero, Release::frame(Index(frame))).unwrap();
         }
-        // CPU 0 takes what CPU 1 keeps, and frees it.
-        let range = FrameRange::new(Pfn(3), 2);
+        // CPU 0 takes what CPU 1 returned, and frees it.
+        let range = FrameRange::new(Pfn(3), 1);
         assert_eq!(system.try_allocate_at(zero, range), Ok(Index(3)));
-        system.free(zero, Release::frames(Index(3), 2)).unwrap();
+        system.free(zero, Release::frames(Index(3), 1)).unwrap();
+        system.drain(zero);
         assert!(system.shared.trees.part(3).unwrap().header.is_whole(1));
         assert_eq!(system.locals[1].pending.get(), 0);
         for frame in [3, 5] {

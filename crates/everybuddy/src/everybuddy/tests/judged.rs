@@ -78,7 +78,7 @@ fn check_finds_faults_of_words() {
     assert_eq!(found, Err(absent));
     // A frame that is allocated. The inbox does not name its word.
     let found = found_after(|system| foreign(system, USED, 1 << 5));
-    let nowhere = "a returned frame is neither in the inbox nor kept";
+    let nowhere = "a returned frame is not in the inbox";
     assert_eq!(found, Err(nowhere));
     let found = found_after(|system| {
         foreign(system, USED, 1 << 5);

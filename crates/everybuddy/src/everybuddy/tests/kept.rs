@@ -1,14 +1,16 @@
-//! Frames that a CPU returned to the tree of another one, and has not announced yet.
+//! Frames that a CPU gathered: they entered no list, and are not freed yet.
 
 use super::*;
 use crate::platform::SharedCell;
 use crate::request::Flags;
 
+const BUSY_RANGE: Result<Index, RegionError> = Err(RegionError::Busy);
+
 /// The frames of a tree here.
 const TREE: u32 = 128;
 
-/// Calls `body` where CPU 0 has allocated the first tree, whose frame 3 CPU 1 has freed and keeps. CPU 1 allocated the
-/// first frame of the second tree last.
+/// Calls `body` where CPU 0 has allocated the first tree, whose frame 3 CPU 1 has freed and keeps: it freed another one
+/// of that word before, which CPU 0 allocated again. CPU 1 allocated the first frame of the second tree last.
 fn with_kept(class: Class, body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
     with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
         let request = Request::FRAME.with_class(class);
@@ -20,6 +22,9 @@ fn with_kept(class: Class, body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
         for kind in Kind::ALL {
             singles(system, 1, kind).point.set(0);
         }
+        system.free(one, Release::frame(Index(2))).unwrap();
+        assert_eq!(inbox(system, 0), 1);
+        assert_eq!(system.allocate(zero, request), Ok(Index(2)));
         system.free(one, Release::frame(Index(3))).unwrap();
         assert!(is_pending(system, 1, 3));
         assert_eq!(inbox(system, 0), 0);
@@ -34,12 +39,12 @@ fn inbox(system: &Trees<'_>, tree: usize) -> u64 {
     header.inbox.load(crate::platform::Ordering::Relaxed)
 }
 
-/// Returns `true` if a CPU has returned a frame to another CPU's tree, and not announced that yet.
+/// Returns `true` if a CPU has gathered a frame, which the planes call allocated.
 fn is_pending(system: &Trees<'_>, cpu: usize, frame: u32) -> bool {
     let local = &system.locals[cpu];
-    let is_listed = local.listed().any(|(start, _)| start == frame);
+    let is_gathered = local.gathered.get() >> (frame % WORD) & 1 != 0;
     let part = system.shared.trees.part(frame).unwrap();
-    !is_listed && local.pending.get() == frame / WORD && part.word.has_foreign(part.frames)
+    is_gathered && local.pending.get() == frame / WORD && part.is_allocated()
 }
 
 /// Allocates until a request fails, and returns the number of frames and the error.
@@ -57,14 +62,25 @@ fn exhaust(system: &Trees<'_>, cpu: &mut Cpu, flags: Flags) -> (u32, AllocateErr
 #[test]
 fn a_kept_frame_is_free_and_is_not_the_cpus_own() {
     with_kept(Class::Movable, |system, zero, one| {
-        assert!(matches!(
-            system.frame_state(Index(3)),
-            Some(FrameState::Free { .. })
-        ));
+        let state = FrameState::Buffered {
+            cpu: CpuId(1),
+            order: Order::ZERO,
+        };
+        assert_eq!(system.frame_state(Index(3)), Some(state));
+        let free = system.count_free();
+        assert_eq!((free, system.buffered_frames(CpuId(1))), (3 * 128, 1));
         for cpu in [&mut *zero, &mut *one] {
-            let again = system.free(cpu, Release::frame(Index(3)));
-            assert_eq!(again, Err(FreeError::NotAllocated));
+            for release in [Release::frame(Index(3)), Release::frames(Index(3), 1)] {
+                let again = system.free(cpu, release);
+                assert_eq!(again, Err(FreeError::NotAllocated));
+                assert!(is_pending(system, 1, 3));
+            }
+            let pair = Release::block(crate::Block::new(Index(2), order(1)));
+            let allocated = Order::ZERO;
+            let wrong = Err(FreeError::WrongOrder { allocated });
+            assert_eq!(system.free(cpu, pair), wrong);
         }
+        assert_eq!(system.count_free(), free);
         let movable = Request::FRAME.with_class(Class::Movable);
         assert_eq!(system.allocate(one, movable), Ok(Index(TREE + 1)));
     });
@@ -119,11 +135,15 @@ fn a_frame_that_only_this_cpu_keeps_makes_others_busy() {
         assert_eq!(given, Ok(TREE as usize));
         // CPU 0 owns two trees.
         let frame = 2 * TREE + 5;
-        system.free(one, Release::frame(Index(frame))).unwrap();
+        for frame in [frame - 1, frame] {
+            system.free(one, Release::frame(Index(frame))).unwrap();
+        }
         assert!(is_pending(system, 1, frame));
         let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
-        // With the frame of another word, frame 3 was announced.
-        assert_eq!(system.allocate(zero, hasty), Ok(Index(3)));
+        // With the frame of another word, frame 3 was freed.
+        for free in [3, frame - 1] {
+            assert_eq!(system.allocate(zero, hasty), Ok(Index(free)));
+        }
         assert_eq!(system.allocate(zero, hasty), BUSY);
         let nested = system.allocate_nested(CpuId(0), Request::FRAME);
         assert_eq!(nested, BUSY);
@@ -133,14 +153,14 @@ fn a_frame_that_only_this_cpu_keeps_makes_others_busy() {
 }
 
 #[test]
-fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
+fn a_block_of_which_a_frame_is_returned_is_not_freed_whole() {
     with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
         let six = order(6);
         assert_eq!(system.allocate(zero, Request::order(six)), Ok(Index(0)));
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE)));
         let part = Release::frames(Index(20), 1);
         system.free(one, part).unwrap();
-        assert!(is_pending(system, 1, 20));
+        assert_eq!(inbox(system, 0), 1);
         let block = Release::block(crate::Block::new(Index(0), six));
         let allocated = order(4);
         let refused = Err(FreeError::WrongOrder { allocated });
@@ -159,9 +179,11 @@ fn a_block_of_which_a_frame_is_kept_is_not_freed_whole() {
 }
 
 #[test]
-fn a_range_takes_kept_frames_but_is_withdrawn_only_without_lists() {
+fn a_range_takes_kept_frames_when_they_are_drained_and_is_withdrawn_only_without_lists() {
     with_kept(Class::Unmovable, |system, zero, one| {
         let range = FrameRange::new(Pfn(3), 1);
+        assert_eq!(system.try_allocate_at(zero, range), BUSY_RANGE);
+        system.drain(one);
         assert_eq!(system.try_allocate_at(zero, range), Ok(Index(3)));
         assert_eq!(system.allocate(one, Request::FRAME), Ok(Index(TREE + 1)));
         system.free(one, Release::frame(Index(4))).unwrap();
@@ -222,29 +244,56 @@ fn random_operations_of_running_cpus_agree_with_a_naive_model() {
 fn returned_frames_of_a_word_are_announced_together() {
     with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
         allocate_frames(system, zero, TREE);
+        let returned = || {
+            let word = &system.shared.trees.words[0];
+            word.foreign.load(crate::platform::Ordering::Relaxed)
+        };
         for frame in 0..5 {
             system.free(one, Release::frame(Index(frame))).unwrap();
-            assert!(is_pending(system, 1, frame));
+            // The first one of a word is freed at once.
+            assert_eq!(is_pending(system, 1, frame), frame != 0);
             let again = system.free(one, Release::frame(Index(frame)));
             assert_eq!(again, Err(FreeError::NotAllocated));
-            assert_eq!(inbox(system, 0), 0);
+            assert_eq!((inbox(system, 0), returned()), (1, 1));
+            assert_eq!(system.count_free(), u64::from(3 * TREE + 1 + frame));
             system.check(zero).unwrap();
         }
         // A frame of another word.
         system.free(one, Release::frame(Index(WORD))).unwrap();
-        assert_eq!(inbox(system, 0), 1);
-        assert!(is_pending(system, 1, WORD));
+        assert_eq!((inbox(system, 0), returned()), (3, 0b1_1111));
         for frame in 5..8 {
             system.free(one, Release::frame(Index(frame))).unwrap();
         }
-        assert_eq!(inbox(system, 0), 3);
+        assert_eq!(returned(), 0b11_1111);
         // CPU 0 needs more than its own trees have, and asks CPU 1 for what it keeps.
         let (given, error) = exhaust(system, zero, Flags::NO_WAIT);
-        assert_eq!((given, error), (3 * TREE + 9, AllocateError::Busy));
+        assert_eq!((given, error), (3 * TREE + 7, AllocateError::Busy));
         system.free(one, Release::frame(Index(9))).unwrap();
         system.park(one);
         let (given, error) = exhaust(system, zero, Flags::NONE);
-        assert_eq!((given, error), (1, AllocateError::Exhausted));
+        assert_eq!((given, error), (3, AllocateError::Exhausted));
+    });
+}
+
+/// A word is whole, and then a block, while a CPU may gather its frames.
+#[test]
+fn a_block_of_whole_words_is_not_gathered() {
+    with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
+        allocate_frames(system, zero, WORD);
+        for frame in (0..WORD).rev() {
+            let cpu = if frame == 3 { &mut *one } else { &mut *zero };
+            system.free(cpu, Release::frame(Index(frame))).unwrap();
+        }
+        assert_eq!(system.locals[1].pending.get(), 0);
+        system.drain(zero);
+        let block = crate::Block::new(Index(0), order(6));
+        assert_eq!(
+            system.allocate(zero, Request::order(order(6))),
+            Ok(Index(0))
+        );
+        system.free(one, Release::block(block)).unwrap();
+        assert_eq!(system.locals[1].gathered.get(), 0);
+        system.check(zero).unwrap();
     });
 }
 

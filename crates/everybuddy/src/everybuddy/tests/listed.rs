@@ -186,7 +186,7 @@ fn a_block_whose_buddy_is_free_enters_no_list_in_a_shortage() {
         let given = [(); 4].map(|()| system.allocate(cpu, Request::order(pair)).unwrap());
         assert_eq!(given, [Index(2), left, right, other]);
         let local = &system.locals[0];
-        local.choose_by_fit();
+        local.choose_by_fit(&system.shared);
         let listed = |start: Index| local.listed().any(|block| block == (start.0, pair));
         let free = |cpu: &mut _, start: Index| {
             let release = Release::block(crate::Block::new(start, pair));

@@ -81,7 +81,7 @@ fn a_shortage_ends_soon_after_memory_was_full() {
         with_relieved(per_mille, |relieved| {
             // Also one that a refusal began at the last moment.
             let local = relieved.system.local(CpuId(0)).unwrap();
-            local.choose_by_fit();
+            local.choose_by_fit(&relieved.system.shared);
             relieved.replace(per_mille, 2000);
             let short = relieved.replace(per_mille, 20_000);
             assert!(short <= 15, "{per_mille}: in a shortage for {short} %");
