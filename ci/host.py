@@ -2,7 +2,6 @@
 
 ROWS has the rows of `everybuddy scaling`. PREDICTED has those of another prediction, also of `everybuddy simulate`. It
 then replaces the one in ROWS, which may be of `everybuddy bench`.
-If ROWS has the loop without a system (`floor`), its time is subtracted.
 Prints a table in Markdown: for each workload and number of CPUs the rank correlation, the median of predicted over
 measured calls per second, and the cells within a factor of 1.5 with one CPU and 2 with more; then all cells. Writes the
 summary as rows to SUMMARY, too.
@@ -51,11 +50,6 @@ def main():
                 # As many of both take the time of both.
                 whole = 2 / (1 / own["allocate"] + 1 / own["free"])
             measured[key][system] = whole
-    # The loop around the calls takes as long with every system.
-    for systems in measured.values():
-        loop = 1 / systems.pop("floor", math.inf)
-        for system, whole in systems.items():
-            systems[system] = 1 / max(1 / whole - loop, loop / 10)
     keys = sorted(measured.keys() & predicted.keys(), key=lambda key: (key[1], key[0]))
     if not keys:
         sys.exit("host: no workload was measured and predicted")

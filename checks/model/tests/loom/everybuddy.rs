@@ -357,16 +357,25 @@ fn a_frame_comes_back_before_a_hasty_request() {
     });
 }
 
-/// The only frame came back before. CPU 1 keeps it, since another CPU owned the tree, and has released it as spent.
-/// CPU 1 announces the frame during a request that must not wait: this either sees that a frame is kept, or finds it.
+/// All frames came back before. CPU 1 lists two and gathers others; CPU 2 took the one between these, and has released
+/// the tree as spent. CPU 1 frees what it gathered during a request that must not wait: this either sees that frames are
+/// kept, or finds one.
 #[test]
-fn a_kept_frame_is_announced_during_a_hasty_request() {
-    Scope::new(Shared, "everybuddy", bound(&[2, 3])).exhaust(1, 3, |machine| {
-        let frame = machine.on(2, |w| w.allocate_untracked(Request::FRAME));
-        machine.on(1, |w| w.free_untracked(Release::frame(frame)));
-        machine.on(2, |w| {
+fn gathered_frames_are_freed_during_a_hasty_request() {
+    Scope::new(Shared, "everybuddy", bound(&[2, 3])).exhaust(6, 3, |machine| {
+        let frames = machine.on(2, |w| {
+            [(); 6].map(|()| w.allocate_untracked(Request::FRAME))
+        });
+        machine.on(1, |w| {
+            for frame in frames {
+                w.free_untracked(Release::frame(frame));
+            }
+        });
+        let taken = machine.on(2, |w| {
+            let taken = w.allocate_untracked(Request::FRAME);
             w.drain();
             w.park();
+            taken
         });
         machine.park_after(&[
             &|w| {
@@ -375,6 +384,7 @@ fn a_kept_frame_is_announced_during_a_hasty_request() {
                     Ok(frame) => w.free_untracked(Release::frame(frame)),
                     Err(error) => assert_eq!(error, AllocateError::Busy),
                 }
+                w.free_untracked(Release::frame(taken));
             },
             &|_| (),
         ]);

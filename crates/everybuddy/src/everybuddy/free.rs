@@ -26,7 +26,7 @@ use super::tree::Part;
 use super::wanted::is_large;
 use super::word::{Header, Kind};
 
-/// The number of frees into one tree in a row after which the CPU keeps the tree.
+/// The number of frees into one tree in a row after which the CPU keeps the tree. Those of gathered blocks are one.
 const FREES_TO_KEEP: u8 = 4;
 
 impl<P: Platform> Local<'_, P> {

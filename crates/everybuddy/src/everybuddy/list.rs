@@ -232,7 +232,8 @@ impl<'m, P: Platform> Local<'m, P> {
         let free = |frames| self.free_in_word(shared, may_keep, &Part { frames, ..part });
         if !free(frames) {
             // Another CPU freed one of them simultaneously.
-            (0..WORD).map(|bit| frames & 1 << bit).for_each(|frame| {
+            let each = (0..WORD).map(|bit| frames & 1 << bit);
+            each.filter(|frame| *frame != 0).for_each(|frame| {
                 free(frame);
             });
         }

@@ -133,7 +133,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Checks that all frames of a run are free, after those that were returned were collected.
     fn check_free(&self, run: (Index, u32)) -> Result<(), RangeError> {
         for part in self.shared.trees.parts(run.0.0, run.1) {
-            // Whatever the inbox says: other CPUs may keep frames of the run.
+            // Whatever the inbox says: another CPU may be about to name the word.
             if part.word.has_foreign(u64::MAX) {
                 self.shared
                     .trees

@@ -124,6 +124,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(bench) = bench {
         rows.extend(measure(&bench, &machine)?);
     }
+    if !arguments.predict && machine.name == "host" {
+        let before = f64::from(machine.hardware.near.modified) * 1000.0;
+        let before = before / f64::from(machine.hardware.mhz);
+        let moved = host::transfer().and_then(|after| scaling::moved(before, after));
+        moved.iter().for_each(|moved| output::note(moved));
+    }
     let host = (!arguments.predict).then(HostInfo::look);
     sinks.print(&scaling::text(&plan, &rows, host.as_ref(), &sinks.style()))?;
     sinks.write(&rows)

@@ -98,6 +98,18 @@ pub fn text(plan: &Plan, rows: &[Row], host: Option<&HostInfo>, style: &Style) -
     out + &style.paragraph(&note)
 }
 
+/// States that a line takes another time from CPU to CPU than when the host was measured; both in ns. A virtual machine's
+/// CPUs can be on cores that share a cache, and minutes later on others.
+pub fn moved(before: f64, after: f64) -> Option<String> {
+    let is_moved = !(0.67..=1.5).contains(&(after / before));
+    is_moved.then(|| {
+        format!(
+            "a line took {before:.0} ns from CPU to CPU when this host was measured, and takes {after:.0} ns now: the \
+             predictions are of other distances\nhelp: measure again, without --machine"
+        )
+    })
+}
+
 /// The cycles of small programs with a lock, and those between two turns.
 const SECTIONS: [u32; 3] = [0, 100, 500];
 const THINKS: [u32; 3] = [0, 200, 2000];
@@ -168,6 +180,17 @@ fn millions(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cpus_that_moved_are_noticed() {
+        let note = moved(64.0, 17.0).unwrap();
+        assert!(
+            note.contains("took 64 ns") && note.contains("takes 17 ns now"),
+            "{note}"
+        );
+        assert!(moved(17.0, 64.0).is_some());
+        assert_eq!(moved(17.0, 20.0), None);
+    }
 
     #[test]
     fn what_is_outside_of_the_band_is_marked() {

@@ -352,7 +352,7 @@ fn a_run_of_a_tree_and_a_part_leaves_what_is_known_of_the_rest() {
     const TREE: u32 = 256;
     with_cpus((4 * TREE, 0), (Some(TREE), 9), |system, [zero, one]| {
         fill(system, zero);
-        // The other CPU keeps this frame, in the last tree of the run, which the CPU owns.
+        // The other CPU returns this frame, in the last tree of the run, which the CPU owns.
         let kept = Release::frame(Index(3 * TREE + 69));
         system.free(one, kept).unwrap();
         let frames = TREE + 64;

@@ -241,7 +241,7 @@ fn random_operations_of_running_cpus_agree_with_a_naive_model() {
 }
 
 #[test]
-fn returned_frames_of_a_word_are_announced_together() {
+fn frames_of_a_word_are_freed_together() {
     with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
         allocate_frames(system, zero, TREE);
         let returned = || {
@@ -309,4 +309,87 @@ fn a_run_is_announced_at_once() {
             assert_eq!(system.allocate(zero, hasty), Ok(Index(start)));
         });
     }
+}
+
+/// Two frees of a frame at the same time are misuse. The other frames are not lost.
+#[test]
+fn what_is_gathered_is_freed_one_by_one_if_another_cpu_freed_a_part() {
+    with_kept(Class::Unmovable, |system, zero, one| {
+        system.free(one, Release::frame(Index(5))).unwrap();
+        assert!(is_pending(system, 1, 5));
+        // As if CPU 0 had read the byte of frame 3 before CPU 1 wrote it.
+        system.shared.heads.set(3, Order::ZERO, Kind::Staying);
+        system.free(zero, Release::frame(Index(3))).unwrap();
+        system.drain(zero);
+        system.drain(one);
+        assert_eq!(system.count_free(), u64::from(3 * TREE + 1));
+    });
+}
+
+#[test]
+fn blocks_of_a_word_are_gathered_with_all_their_frames() {
+    for size in 1..=4 {
+        with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
+            let request = Request::order(order(size));
+            let blocks: Vec<Index> = (0..4)
+                .map(|_| system.allocate(zero, request).unwrap())
+                .collect();
+            for start in &blocks {
+                let block = crate::Block::new(*start, order(size));
+                system.free(one, Release::block(block)).unwrap();
+                assert_eq!(
+                    system.free(one, Release::block(block)),
+                    Err(FreeError::NotAllocated)
+                );
+            }
+            // The first one is freed at once.
+            let frames = system.locals[1].gathered.get();
+            assert_eq!(frames.count_ones(), 3 << size);
+            assert_eq!(system.count_free(), u64::from(4 * TREE));
+            system.check(zero).unwrap();
+            system.park(one);
+            assert_eq!(system.locals[1].gathered.get(), 0);
+            system.quiesce(zero).unwrap();
+            assert_eq!(
+                system.allocate(zero, Request::order(order(7))),
+                Ok(Index(0))
+            );
+        });
+    }
+}
+
+#[test]
+fn a_shortage_frees_what_is_gathered_and_nothing_is_gathered_in_it() {
+    with_kept(Class::Unmovable, |system, _, one| {
+        let local = &system.locals[1];
+        local.choose_by_fit(&system.shared);
+        assert_eq!(
+            (local.gathered.get(), local.pending.get()),
+            (0, local::NO_WORD)
+        );
+        assert_eq!(inbox(system, 0), 1);
+        for frame in [4, 5] {
+            system.free(one, Release::frame(Index(frame))).unwrap();
+            assert_eq!(local.gathered.get(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_tree_is_kept_after_two_words_were_freed_into_it() {
+    with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
+        allocate_frames(system, zero, TREE);
+        system.park(zero);
+        let owner = || {
+            let header = &system.shared.trees.headers[0];
+            header.owner.load(crate::platform::Ordering::Relaxed)
+        };
+        for kind in Kind::ALL {
+            singles(system, 1, kind).point.set(0);
+        }
+        for (frame, is_kept) in [(0, false), (1, false), (64, false), (65, false), (2, true)] {
+            system.free(one, Release::frame(Index(frame))).unwrap();
+            assert_eq!(owner() == 2, is_kept, "{frame}");
+        }
+    });
 }
