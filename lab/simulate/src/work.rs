@@ -63,7 +63,8 @@ fn counted(name: &str) -> Option<&str> {
     names.find(is_counted)
 }
 
-/// Returns the requests and frees of [`ORDERS`] whose shortest path is not in the table: the mean of many stands for it.
+/// Returns the requests and frees of [`ORDERS`] whose shortest path is not in the table. The mean of many calls stands
+/// for it.
 pub(crate) fn means(spec: &SystemSpec) -> impl Iterator<Item = usize> {
     let system = counted(&spec.to_string()).map(str::to_owned);
     let paths = BLOCKS

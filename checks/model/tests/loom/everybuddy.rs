@@ -357,9 +357,9 @@ fn a_frame_comes_back_before_a_hasty_request() {
     });
 }
 
-/// All frames came back before. CPU 1 lists two and gathers others; CPU 2 took the one between these, and has released
-/// the tree as spent. CPU 1 frees what it gathered during a request that must not wait: this either sees that frames are
-/// kept, or finds one.
+/// All frames came back before. CPU 1 lists two and gathers others. CPU 2 took the one between these, and has released
+/// the tree as spent. CPU 1 frees what it gathered during a request that must not wait. The request either sees that
+/// frames are kept, or finds one.
 #[test]
 fn gathered_frames_are_freed_during_a_hasty_request() {
     Scope::new(Shared, "everybuddy", bound(&[2, 3])).exhaust(6, 3, |machine| {

@@ -6,8 +6,8 @@
 //!
 //! # Invariants
 //! 1. A CPU that has claimed a tree may use it as its owner until the release.
-//! 2. A tree with a free frame is not marked as spent, except while a CPU changes the tree. A request that found nothing
-//!    in trees without a mark therefore searches all trees before it fails as exhausted.
+//! 2. A tree with a free frame is not marked as spent, except while a CPU changes the tree. A request that found
+//!    nothing in trees without a mark therefore searches all trees before it fails as exhausted.
 
 use core::ops::Range;
 

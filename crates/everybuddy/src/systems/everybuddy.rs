@@ -89,11 +89,12 @@ systems! {
             can be claimed. A nested request uses only trees without an owner and otherwise fails as busy; no nested \
             free waits. A parked CPU owns nothing. Small blocks of one word that enter no list and are freed one after \
             the other are gathered, all but the first: they are freed together when the CPU frees such a block of \
-            another word, needs frames, parks, or is asked. A CPU that neither calls nor parks, and whose token the platform cannot \
-            lend, keeps its trees, at most its share of memory, but only few of which less than an eighth is in use, \
-            and in lists up to 896 frames or, if that is more, one frame in 256, at most 16,384; with more than eight \
-            CPUs it is less. Each list of a larger order, up to 9, has at most 16 blocks. A request that finds nothing \
-            then fails as busy, and so do all removals and reservations of frames, which need empty lists. The frames \
+            another word, needs frames, parks, or is asked. A CPU that neither calls nor parks, and whose token the \
+            platform cannot lend, keeps its trees, at most its share of memory, but only few of which less than an \
+            eighth is in use, and in lists up to 896 frames or, if that is more, one frame in 256, at most 16,384; \
+            with more than eight CPUs it is less. Each list of a larger order, up to 9, has at most 16 blocks. A \
+            request that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
+            need empty lists. The frames \
             of owned trees and gathered frames count as free. If two CPUs free the same frame simultaneously, which is \
             misuse, both frees may succeed; the frame may then be lost, or be allocated twice. The kind of a listed \
             frame is that of its tree when the frame left it.",

@@ -98,8 +98,8 @@ pub fn text(plan: &Plan, rows: &[Row], host: Option<&HostInfo>, style: &Style) -
     out + &style.paragraph(&note)
 }
 
-/// States that a line takes another time from CPU to CPU than when the host was measured; both in ns. A virtual machine's
-/// CPUs can be on cores that share a cache, and minutes later on others.
+/// States that a line takes another time from CPU to CPU than when the host was measured; both in ns. A virtual
+/// machine's CPUs can be on cores that share a cache, and minutes later on others.
 pub fn moved(before: f64, after: f64) -> Option<String> {
     let is_moved = !(0.67..=1.5).contains(&(after / before));
     is_moved.then(|| {

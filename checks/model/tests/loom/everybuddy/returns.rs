@@ -1,7 +1,7 @@
 //! Frames of one word that come back one after the other, under loom.
 //!
-//! A CPU that returns frames of a word gathers all but the first, and tells the owner of their tree once. The owner must
-//! find all of them.
+//! A CPU that returns frames of a word gathers all but the first, and tells the owner of their tree once. The owner
+//! must find all of them.
 //!
 //! # Invariants
 //! As in the other models of `everybuddy`.
@@ -32,9 +32,9 @@ fn a_frame_comes_back_into_a_word_that_is_collected() {
     });
 }
 
-/// A CPU returns two frames of a word one after the other, and keeps the second one until it is asked or parks. Meanwhile the
-/// owner of the tree wants a frame, and collects what a third CPU returned there. It gets the lowest frame, which was
-/// returned last.
+/// A CPU returns two frames of a word one after the other, and keeps the second one until it is asked or parks.
+/// Meanwhile the owner of the tree wants a frame, and collects what a third CPU returned there. It gets the lowest
+/// frame, which was returned last.
 #[test]
 fn frames_of_a_word_come_back_one_after_the_other() {
     for third in [false, true] {

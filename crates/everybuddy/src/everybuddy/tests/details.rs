@@ -195,7 +195,7 @@ fn a_request_that_misses_with_empty_lists_announces_what_the_cpu_keeps() {
             system.free(one, Release::frame(Index(frame))).unwrap();
         }
         let inbox = || system.shared.trees.headers[0].inbox.load(Ordering::Relaxed);
-        // The first one of a word is freed at once.
+        // The first one of a word is freed immediately.
         assert_eq!(system.allocate(zero, Request::FRAME), Ok(Index(3)));
         for _ in 1..TREE {
             system.allocate(one, Request::FRAME).unwrap();

@@ -250,7 +250,7 @@ fn frames_of_a_word_are_freed_together() {
         };
         for frame in 0..5 {
             system.free(one, Release::frame(Index(frame))).unwrap();
-            // The first one of a word is freed at once.
+            // The first one of a word is freed immediately.
             assert_eq!(is_pending(system, 1, frame), frame != 0);
             let again = system.free(one, Release::frame(Index(frame)));
             assert_eq!(again, Err(FreeError::NotAllocated));
@@ -342,7 +342,7 @@ fn blocks_of_a_word_are_gathered_with_all_their_frames() {
                     Err(FreeError::NotAllocated)
                 );
             }
-            // The first one is freed at once.
+            // The first one is freed immediately.
             let frames = system.locals[1].gathered.get();
             assert_eq!(frames.count_ones(), 3 << size);
             assert_eq!(system.count_free(), u64::from(4 * TREE));
