@@ -393,3 +393,24 @@ fn a_tree_is_kept_after_two_words_were_freed_into_it() {
         }
     });
 }
+
+#[test]
+fn an_owner_gathers_what_another_cpu_has_freed() {
+    with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, one]| {
+        allocate_frames(system, zero, TREE);
+        let leave = |cpu| Kind::ALL.map(|kind| singles(system, cpu, kind).point.set(0));
+        leave(0);
+        system.free(zero, Release::frame(Index(2))).unwrap();
+        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Index(2)));
+        leave(0);
+        system.free(zero, Release::frame(Index(3))).unwrap();
+        assert!(is_pending(system, 0, 3));
+        // As if CPU 1 had read the byte before CPU 0 wrote it.
+        system.shared.heads.set(3, Order::ZERO, Kind::Staying);
+        leave(1);
+        system.free(one, Release::frame(Index(3))).unwrap();
+        system.locals[0].free_gathered(&system.shared, false);
+        system.check(zero).unwrap();
+        assert_eq!(system.count_free(), u64::from(3 * TREE + 1));
+    });
+}
