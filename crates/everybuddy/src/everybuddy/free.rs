@@ -265,12 +265,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if local.gather(start, order) {
             return Ok(());
         }
-        self.free_at_once(cpu, local, start, order)
+        self.free_ungathered(cpu, local, start, order)
     }
 
     /// Frees such a block, and lets the CPU gather further ones of its word.
     #[inline(never)]
-    fn free_at_once(
+    fn free_ungathered(
         &self,
         cpu: &mut P::Cpu,
         local: &Local<'_, P>,

@@ -105,7 +105,7 @@ pub fn moved(before: f64, after: f64) -> Option<String> {
     is_moved.then(|| {
         format!(
             "a line took {before:.0} ns from CPU to CPU when this host was measured, and takes {after:.0} ns now: the \
-             predictions are of other distances\nhelp: measure again, without --machine"
+             predictions are of other distances\nhelp: measure this host again"
         )
     })
 }

@@ -414,3 +414,24 @@ fn an_owner_gathers_what_another_cpu_has_freed() {
         assert_eq!(system.count_free(), u64::from(3 * TREE + 1));
     });
 }
+
+/// What is gathered is passed over like what is freed by itself.
+#[test]
+fn gathered_frames_below_the_point_are_counted() {
+    with_cpus((4 * TREE, 0), (Some(TREE), 8), |system, [zero, _]| {
+        allocate_frames(system, zero, TREE);
+        let place = system.locals[0].place(Kind::Staying);
+        for kind in Kind::ALL {
+            singles(system, 0, kind).point.set(0);
+        }
+        for frame in 1..4 {
+            system.free(zero, Release::frame(Index(frame))).unwrap();
+        }
+        let list = singles(system, 0, Kind::Staying);
+        list.point.set(TREE);
+        let before = place.passed.get();
+        system.locals[0].free_gathered(&system.shared, false);
+        assert_eq!(place.passed.get(), before + 2);
+        list.point.set(0);
+    });
+}
