@@ -96,7 +96,7 @@ pub(crate) fn systems() -> String {
         let _ = writeln!(text, "| `{name}` | {layers} | {source} |");
     }
     text.push_str(
-        "\n# Options\n\nA variant is written `NAME+key=value+key=value`, wherever a system can be named. \
+        "\n## Options\n\nA variant is written `NAME+key=value+key=value`, wherever a system can be named. \
          Each system lists its options below.\n\n| option | values | default | meaning |\n|---|---|---|---|\n",
     );
     for option in OPTIONS {
@@ -108,7 +108,7 @@ pub(crate) fn systems() -> String {
         }
     }
     text.push_str(
-        "\n# CPUs that stop\n\nA CPU may stop for ever inside a call: its thread ends, or its hypervisor never runs \
+        "\n## CPUs that stop\n\nA CPU may stop for ever inside a call: its thread ends, or its hypervisor never runs \
          it again. If it stops while it holds something of this table, others wait for it for ever. If it holds none \
          of it, they go on: the frames in its list stay there, and a request that finds no other frame fails as busy. \
          An operation on a range of frames (`add`, `remove`, `reserve`, `unreserve`) may also wait for one that \
@@ -123,7 +123,7 @@ pub(crate) fn systems() -> String {
         let _ = writeln!(text, "| {held} | {waiting} | {} |", names.join(", "));
     }
     text.push_str(
-        "\n# Misuse\n\nThe answer of all systems to these frees is a typed error, and the state stays as it was; the \
+        "\n## Misuse\n\nThe answer of all systems to these frees is a typed error, and the state stays as it was; the \
          table has the exceptions. It is made by doing each of them. No system can notice a free of a frame that was \
          handed out again in the meantime. Of two simultaneous frees of a frame, systems whose lists have no lock may \
          accept both.\n\n| what is freed | accepted by |\n|---|---|\n",
@@ -155,7 +155,7 @@ pub(crate) fn systems() -> String {
             options.join(", "),
         );
     }
-    text.push_str("\n# Workloads\n\n| name | behaviour | source |\n|---|---|---|\n");
+    text.push_str("\n## Workloads\n\n| name | behaviour | source |\n|---|---|---|\n");
     for row in WORKLOADS {
         let (name, summary, source) = (row.name, row.summary, row.source);
         let _ = writeln!(text, "| `{name}` | {summary} | {source} |");

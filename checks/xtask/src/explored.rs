@@ -89,7 +89,7 @@ fn tables(text: &str) -> Result<String, String> {
     };
     let findings = sum(&alone, "findings")? + " and " + &sum(&both, "findings")?;
     let mut out = format!(
-        "\n# States that were explored\n\nThe explorer (`ci/explore.sh`) executes every operation with every \
+        "\n## States that were explored\n\nThe explorer (`ci/explore.sh`) executes every operation with every \
          argument that differs, misuse included, from every state that it reaches, and judges each result and each \
          state. *Closed*: there are no other states. *But for mismatches*: the experiments that were learned do not \
          tell all states apart. *To depth D*: every sequence of D operations was executed. States are the same if \
