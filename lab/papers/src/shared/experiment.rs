@@ -43,7 +43,7 @@ pub struct Experiment {
     #[serde(default)]
     pub drawn: Vec<String>,
     /// Where it runs: `native`, this machine; `sim:flat`, simulated CPUs on which all accesses cost the same; or
-    /// `sim:NAME`, a machine of the simulator.
+    /// `sim:NAME`, a machine of the simulator, or `sim:FILE.toml`, one of your own.
     #[serde(deserialize_with = "platform")]
     pub platform: Platform,
     /// The systems; empty if only the trace is examined.
@@ -118,7 +118,8 @@ fn platform<'d, D: Deserializer<'d>>(deserializer: D) -> Result<Platform, D::Err
         Ok(Platform::Sim(machine)) => {
             let mut known = everybuddy_simulate::machines::names();
             known.push(FLAT);
-            if known.contains(&machine.as_str()) {
+            // A file is read when the experiment runs.
+            if known.contains(&machine.as_str()) || machine.ends_with(".toml") {
                 Ok(Platform::Sim(machine))
             } else {
                 Err(D::Error::custom(choice::unknown(

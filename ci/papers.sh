@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# What the rules of the simulator do to the papers' numbers: ci/papers.sh [FOLDER]. Three experiments run with their
+# machine as it is, then without a rule. For each, the table has the shares of the paper's orders that are kept, the root
+# mean square of ln(here / paper), with and without one factor for all cells, and how many claims hold. FOLDER keeps
+# what is finished; the table is its papers-rules.txt. An hour and a half on two CPUs.
+set -euo pipefail
+folder=$(realpath -m "${1:-target/papers}")
+cd "$(dirname "$0")/.."
+
+everybuddy=${EVERYBUDDY:-}
+if [ -z "$everybuddy" ]; then
+    cargo build --quiet --release --locked -p everybuddy-cli
+    everybuddy=${CARGO_TARGET_DIR:-target}/release/everybuddy
+fi
+everybuddy=$(realpath "$everybuddy")
+mkdir -p "$folder"
+
+# Each line: what the model does instead, and how the file of a machine says so. Porter's simulator waits for each load.
+rules='all rules|
+a load that misses costs its whole latency|s/^window = [1-9].*/window = 1/
+and a hit of the first cache costs its cycles, too|s/^window = [1-9].*/window = 0/; s/^l1.cycles = 0/l1.cycles = 1/'
+
+# Runs an experiment without a rule, unless that is done.
+run() { # NAME CHANGE FOLDER
+    local experiment machine
+    experiment=lab/papers/src/${1//-/_}/experiment.toml
+    machine=$(sed -n 's/^platform = "sim:\(.*\)"$/\1/p' "$experiment")
+    mkdir -p "$3"
+    if [ ! -f "$3/$1.jsonl" ]; then
+        sed "$2" "machines/$machine.toml" >"$3/$machine.toml"
+        sed "s#^platform = .*#platform = \"sim:$3/$machine.toml\"#" "$experiment" >"$3/$1.toml"
+        # A claim that fails is a result, too.
+        "$everybuddy" reproduce "$3/$1.toml" --cells "$3/cells" --json "$3/new.jsonl" >"$3/$1.txt" || [ $? = 1 ]
+        mv "$3/new.jsonl" "$3/$1.jsonl"
+    fi
+}
+
+# Prints a line of the table.
+line() { # NAME RULE FOLDER
+    python3 - "$@" <<'END'
+import collections, json, re, sys
+name, rule, folder = sys.argv[1:]
+rows = [json.loads(line) for line in open(f"{folder}/{name}.jsonl")]
+def value(metric, statistic):
+    found = [row["value"] for row in rows if row["system"] == "all systems" and row["source"] == "mean"
+             and (row["metric"], row["statistic"]) == (metric, statistic)]
+    return found[0] if found else None
+orders, scaled, plain = value("orders_kept", "rate"), value("log_error", "scaled"), value("log_error", "value")
+shown = [f"{orders:.0%}" if orders is not None else "", *("" if own is None else f"{own:.2f}" for own in (plain, scaled))]
+verdicts = collections.Counter(re.findall(r"^(pass|known deviation|FAIL|inconclusive)\b", open(f"{folder}/{name}.txt").read(), re.M))
+print(f"{name:24} {rule:52} {shown[0]:>6} {shown[1]:>6} {shown[2]:>10} {verdicts['pass']:>5} of {verdicts.total()}")
+END
+}
+
+{
+    printf '%-24s %-52s %6s %6s %10s %s\n' experiment rule orders error "one factor" "claims hold"
+    for name in table-1 lock-variants-simulated spring-programs; do
+        number=0
+        while IFS='|' read -r rule change; do
+            number=$((number + 1))
+            run "$name" "$change" "$folder/$number"
+            line "$name" "$rule" "$folder/$number"
+        done <<<"$rules"
+    done
+} | tee "$folder/papers-rules.txt"
