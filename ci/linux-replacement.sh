@@ -317,13 +317,13 @@ mkdir -p "$output"
 logs=()
 for state in fresh-1 fresh-2 used-2-1 used-2-2 used-64-1; do
     case $state in
-    fresh-*) machine=(-smp 1) memory=512 ;;
-    used-2-*) machine=(-smp 2) memory=2048 ;;
-    used-64-*) machine=(-smp 64) memory=2048 ;;
+    fresh-*) cpus=1 memory=512 ;;
+    used-2-*) cpus=2 memory=2048 ;;
+    used-64-*) cpus=64 memory=2048 ;;
     esac
     for system in $main_systems; do
         append="$common quiet init_on_alloc=0 everybuddy=$system ${state%%-*}"
-        boot "paths-$state-$system" 900 storm "${machine[@]}" -icount shift=0,sleep=off <linux/guest/paths
+        boot "paths-$state-$system" 900 storm -smp $cpus -icount shift=0,sleep=off <linux/guest/paths
         logs+=("$work/paths-$state-$system.log")
     done
 done
