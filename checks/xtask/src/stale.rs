@@ -55,12 +55,10 @@ pub(crate) fn list(
         let stem = stem.unwrap_or_default();
         for row in rows.iter() {
             let name = row.experiment.split('@').next().unwrap_or_default();
-            // Each experiment is a run of its own.
-            let run = if stem == "papers/reproduce" {
-                format!("{stem}:{name}")
-            } else {
-                stem.to_owned()
-            };
+            // An experiment of a file can be a run of its own.
+            let own = format!("{stem}:{name}");
+            let is_run = runs.iter().any(|run| run.first() == Some(&own.as_str()));
+            let run = if is_run { own } else { stem.to_owned() };
             let found = found.entry(run).or_default();
             found.all += 1;
             let system = &row.names[1];
