@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What the rules of the simulator do to the papers' numbers: ci/papers.sh [FOLDER]. Three experiments run with their
-# machine as it is, then without a rule. For each, the table has the shares of the paper's orders that are kept, the root
-# mean square of ln(here / paper), with and without one factor for all cells, and how many claims hold. FOLDER keeps
-# what is finished; the table is its papers-rules.txt. An hour and a half on two CPUs.
+# How rules of the simulator change the reproduced numbers: ci/papers.sh [FOLDER]. Three experiments run with all rules,
+# then without overlapping loads, then also with a charge for each hit of the first cache. The table shows which share
+# of the paper's orders is kept, the root mean square of ln(here / paper), the same after one factor for all cells, and
+# how many claims hold. A second run continues in FOLDER. The table is FOLDER/papers-rules.txt. The machine of Porter's
+# patch waits for each load anyway. An hour on two CPUs.
 set -euo pipefail
 folder=$(realpath -m "${1:-target/papers}")
 cd "$(dirname "$0")/.."
