@@ -83,8 +83,9 @@ for (state, cpus), systems in runs.items():
         "fresh": f"Much memory is free; {cpus} CPU:",
         "used": f"The page cache has all memory, free pages are between the watermarks, cpusets are on; {cpus} CPUs:",
     }[state], table)
-print(f"\n{same} of {total} numbers of two boots were the same, and the others differ by less than a hundredth.")
+others = "the others differ by less than a hundredth" if not faults else f"{len(faults)} differ by more than a hundredth"
+print(f"\n{same} of {total} numbers of two boots were the same, and {others}.")
 write(output, rows)
 for fault in faults:
-    print(f"linux: {fault}", file=sys.stderr)
+    print(f"linux: {fault}")
 sys.exit(bool(faults))
