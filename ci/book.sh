@@ -26,6 +26,7 @@ fail() {
 declare -A elsewhere=(
     [crates/everybuddy-adapters/README.md]=ci/boot.sh
     [crates/everybuddy-c/README.md]=ci/c.sh
+    [docs/install.md]=ci/release.sh
     [docs/linux.md]=ci/linux.sh
     [lab/record/README.md]="nowhere: it needs root, perf and trace-cmd"
     [linux/README.md]=ci/linux.sh

@@ -42,19 +42,24 @@ line() { # NAME RULE FOLDER
 import collections, json, re, sys
 name, rule, folder = sys.argv[1:]
 rows = [json.loads(line) for line in open(f"{folder}/{name}.jsonl")]
-def value(metric, statistic):
-    found = [row["value"] for row in rows if row["system"] == "all systems" and row["source"] == "mean"
-             and (row["metric"], row["statistic"]) == (metric, statistic)]
-    return found[0] if found else None
-orders, scaled, plain = value("orders_kept", "rate"), value("log_error", "scaled"), value("log_error", "value")
-shown = [f"{orders:.0%}" if orders is not None else "", *("" if own is None else f"{own:.2f}" for own in (plain, scaled))]
-verdicts = collections.Counter(re.findall(r"^(pass|known deviation|FAIL|inconclusive)\b", open(f"{folder}/{name}.txt").read(), re.M))
-print(f"{name:24} {rule:52} {shown[0]:>6} {shown[1]:>6} {shown[2]:>10} {verdicts['pass']:>5} of {verdicts.total()}")
+found = collections.defaultdict(dict)
+for row in rows:
+    if row["system"] == "all systems" and row["source"] == "mean":
+        found[row["operation"]][row["metric"], row["statistic"]] = row["value"]
+words = r"^(pass|known deviation|FAIL|inconclusive)\b"
+verdicts = collections.Counter(re.findall(words, open(f"{folder}/{name}.txt").read(), re.M))
+for operation, own in found.items() or [("", {})]:
+    orders, error, scaled = (
+        f"{own[key]:{form}}" if key in own else ""
+        for key, form in ((("orders_kept", "rate"), ".0%"), (("log_error", "value"), ".2f"), (("log_error", "scaled"), ".2f"))
+    )
+    claims = f"{verdicts['pass']} of {verdicts.total()}"
+    print(f"{name:24} {rule:50} {operation:9} {orders:>6} {error:>6} {scaled:>10} {claims}")
 END
 }
 
 {
-    printf '%-24s %-52s %6s %6s %10s %s\n' experiment rule orders error "one factor" "claims hold"
+    printf '%-24s %-50s %-9s %6s %6s %10s %s\n' experiment rule calls orders error "one factor" "claims hold"
     for name in table-1 lock-variants-simulated spring-programs; do
         number=0
         while IFS='|' read -r rule change; do
