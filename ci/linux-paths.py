@@ -83,8 +83,8 @@ for (state, cpus), systems in runs.items():
         "fresh": f"Much memory is free; {cpus} CPU:",
         "used": f"The page cache has all memory, free pages are between the watermarks, cpusets are on; {cpus} CPUs:",
     }[state], table)
-others = "the others differ by less than a hundredth" if not faults else f"{len(faults)} differ by more than a hundredth"
-print(f"\n{same} of {total} numbers of two boots were the same, and {others}.")
+far = len(faults) or "none"
+print(f"\n{same} of {total} numbers of two boots were the same; of the others, {far} differ by more than a hundredth.")
 write(output, rows)
 for fault in faults:
     print(f"linux: {fault}")

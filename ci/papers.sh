@@ -16,7 +16,7 @@ fi
 everybuddy=$(realpath "$everybuddy")
 mkdir -p "$folder"
 
-# Each line: what the model does instead, and how the file of a machine says so. Porter's simulator waits for each load.
+# Each line: what the model does instead, and how the file of a machine says so.
 rules='all rules|
 a load that misses costs its whole latency|s/^window = [1-9].*/window = 1/
 and a hit of the first cache costs its cycles, too|s/^window = [1-9].*/window = 0/; s/^l1.cycles = 0/l1.cycles = 1/'
@@ -36,7 +36,7 @@ run() { # NAME CHANGE FOLDER
     fi
 }
 
-# Prints a line of the table.
+# Prints the lines of an experiment without a rule.
 line() { # NAME RULE FOLDER
     python3 - "$@" <<'END'
 import collections, json, re, sys

@@ -269,8 +269,8 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Returns the number of frames in the lists. A hint, unless the CPU is at rest.
     pub(crate) fn listed_frames(&self) -> u64 {
-        // Horner's rule, from the largest order on: Linux asks at every third page of its page cache. The first lists
-        // are of no block, and empty.
+        // Horner's rule, from the largest order on: Linux asks for about every second page of its page cache. The first
+        // lists are of no block, and empty.
         let orders = self.lists.chunks_exact(Kind::COUNT).skip(1).rev();
         let listed = orders.fold(0, |frames, lists| {
             let blocks = lists.iter().map(|list| u64::from(list.count.peek()));

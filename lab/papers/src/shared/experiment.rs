@@ -42,8 +42,8 @@ pub struct Experiment {
     /// The systems that the figure shows, if it can leave out some; all if empty.
     #[serde(default)]
     pub drawn: Vec<String>,
-    /// Where it runs: `native`, this machine; `sim:flat`, simulated CPUs on which all accesses cost the same; or
-    /// `sim:NAME`, a machine of the simulator, or `sim:FILE.toml`, one of your own.
+    /// Where it runs: `native`, this machine; `sim:flat`, simulated CPUs on which all accesses cost the same;
+    /// `sim:NAME`, a machine of the simulator; or `sim:FILE.toml`, one of your own.
     #[serde(deserialize_with = "platform")]
     pub platform: Platform,
     /// The systems; empty if only the trace is examined.
