@@ -18,6 +18,11 @@ build_kernel() { # VERSION FOLDER OBJECT CONFIGURATIONS TARGET [ARCHITECTURE]
     if grep -qs 'HOST_FP_SIZE, 2696' "$tree/arch/x86/um/user-offsets.c"; then
         sed -i 's/HOST_FP_SIZE, 2696/HOST_FP_SIZE, 12288/' "$tree/arch/x86/um/user-offsets.c"
     fi
+    # Elsewhere, disabling interrupts is no system call. With one CPU, there are none of other CPUs to mask.
+    if grep -qs sigprocmask "$tree/arch/um/os-Linux/smp.c" && ! grep -q uml_ncpus "$tree/arch/um/os-Linux/smp.c"; then
+        sed -i '/^static void __local_ipi_set/,/^}/s/^\tsigset_t sigset;$/&\n\n\tif (uml_ncpus < 2)\n\t\treturn;/' \
+            "$tree/arch/um/os-Linux/smp.c"
+    fi
     if ! cmp -s "$config" "$tree/.wanted"; then
         {
             "${make[@]}" -s tinyconfig
@@ -74,7 +79,7 @@ times() { # FOLDER VERSION [OPTIONS]
     cat "$tree.txt" >>"$output/times.txt"
 }
 
-# The kernel as a program on this machine: 6.12, which has one CPU then, and 7.2 with two, if its source is installed.
+# The kernel as a program on this machine: 6.12, and 7.2, which is compiled for several CPUs, if its source is installed.
 if [ "$mode" = times ] || [ "$mode" = programs ]; then
     mkdir -p "$output"
     build_object um
@@ -88,6 +93,7 @@ if [ "$mode" = times ] || [ "$mode" = programs ]; then
     fi
     # Uses of locks by CPUs that run together are counted in QEMU, not timed here: the host may suspend their holders.
     newer=(ncpus=2 seccomp=on)
+    [ "$mode" != times ] || newer[0]=ncpus=1
 fi
 if [ "$mode" = times ]; then
     rm -f "$output/bench.jsonl" "$output/times.txt"

@@ -32,9 +32,9 @@
 #                                 lets requests for pages and for objects fail in a machine with four CPUs, also while
 #                                 memory is exhausted and CPUs go offline, and checks that no page is lost; the kernel
 #                                 checks its accesses (KASAN) and its locks; 15 minutes for each system, and 20 to build
-#   ci/linux.sh times [FOLDER]    times of whole paths of kernels that run as programs of this machine: 6.12 with one CPU,
-#                                 and 7.2 with two (ci/install.sh linux-7.2); FOLDER gets the tables and their rows; 6
-#                                 minutes, most of them to build the kernels
+#   ci/linux.sh times [FOLDER]    times of whole paths of kernels that run as programs of this machine, with one CPU: 6.12,
+#                                 and 7.2 compiled for several (ci/install.sh linux-7.2); FOLDER gets the tables and their
+#                                 rows; 6 minutes, most of them to build the kernels
 #   ci/linux.sh programs [FOLDER] speedups of whole programs over Linux's own allocator in such a kernel; 20 minutes
 #
 # It fails on any BUG, WARNING or failed check of the kernel log that is not expected, and if an expected one is missing.
