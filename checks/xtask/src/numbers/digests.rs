@@ -55,7 +55,8 @@ impl Digests {
         }
     }
 
-    /// Returns a sum of the digests that a command names; of all if it names no systems.
+    /// Returns a sum of the digests that a command names. If it names no systems, it is of those without options, so
+    /// that a result of another option leaves it as it is.
     pub(crate) fn of_command(&self, command: &str) -> String {
         let words = || command.split_whitespace();
         let after = |option: &str| {
@@ -66,7 +67,8 @@ impl Digests {
         let machines: Vec<&str> = after("--machine").unwrap_or_default();
         let is_meant = |name: &str| match name.strip_prefix("sim:") {
             Some(machine) => machines.is_empty() || machines.contains(&machine),
-            None => named.is_empty() || named.contains(&name),
+            None if named.is_empty() => !name.contains('+'),
+            None => named.contains(&name),
         };
         let meant = self.0.iter().filter(|own| is_meant(own.0));
         // FNV-1a.
@@ -140,6 +142,7 @@ mod tests {
             (named, "sim:flat", true),
             (named, "sim:x5570", false),
             ("everybuddy compare", "lbs-31", true),
+            ("everybuddy compare", "lbs-31+lock=queued", false),
         ] {
             let found = other(changed).of_command(command) != all.of_command(command);
             assert_eq!(found, is_other, "{command}: {changed}");
