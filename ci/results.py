@@ -63,10 +63,16 @@ def kept(name, old, new):
     def is_part(row):
         # Claims form ratios within rounds, and need the ends of all rounds.
         of_round = row["statistic"] in (("value",) if "@" in row["experiment"] else ("min", "max"))
+
+        def is_of(part):
+            of_claim = part.get("statistics", [part.get("statistic", row["statistic"])])
+            if part.get("against") == row["metric"]:
+                return row["statistic"] == "mean"
+            return part["metric"] == row["metric"] and (of_round or row["statistic"] in of_claim)
+
         return any(
-            part["metric"] == row["metric"]
+            is_of(part)
             and row["operation"] in operations(part)
-            and (of_round or row["statistic"] in part.get("statistics", [part.get("statistic", row["statistic"])]))
             and row["source"] in (part.get("sources") or [row["source"]])
             and row["contender"] in (part.get("systems", []) + part.get("rivals", []) or [row["contender"]])
             for part in parts
