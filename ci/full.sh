@@ -46,7 +46,7 @@ experiments    30 min   ci/experiments.sh
 python          5 min   ci/python.sh
 sweep           5 min   ci/sweep.sh
 timeline        5 min   ci/timeline.sh
-explore       120 min   ci/explore.sh
+explore        30 min   ci/explore.sh
 defects        10 min   ci/defects.sh
 weaken         90 min   ci/weaken.sh
 mutants        60 min   ci/mutants.sh coalesce --shard 0/8 --sharding round-robin

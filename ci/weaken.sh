@@ -109,6 +109,8 @@ program=$output/program
 filters() { # FILE
     case $1 in
     lock/spin.rs) echo canary::the_spin zone:: ;;
+    lock/queued.rs) echo locks:: zone:: ;;
+    reporting.rs) echo reporting:: ;;
     lock/ticket.rs) echo locks:: spaces::inverse_ticket domains::ticket ;;
     zone/pool.rs) echo spaces::inverse_single spaces::inverse:: spaces::standard spaces::lazy spaces::sharded ;;
     zone/*) echo domains:: ;;
