@@ -48,7 +48,7 @@ sweep           5 min   ci/sweep.sh
 timeline        5 min   ci/timeline.sh
 explore        30 min   ci/explore.sh
 defects        10 min   ci/defects.sh
-weaken         90 min   ci/weaken.sh
+weaken         30 min   ci/weaken.sh
 mutants        60 min   ci/mutants.sh coalesce --shard 0/8 --sharding round-robin
 fuzz           55 min   ci/fuzz.sh
 '

@@ -68,7 +68,8 @@ def kept(name, old, new):
             of_claim = part.get("statistics", [part.get("statistic", row["statistic"])])
             if part.get("against") == row["metric"]:
                 return row["statistic"] == "mean"
-            return part["metric"] == row["metric"] and (of_round or row["statistic"] in of_claim)
+            of_median = of_round and "p50" in of_claim
+            return part["metric"] == row["metric"] and (of_median or row["statistic"] in of_claim)
 
         return any(
             is_of(part)

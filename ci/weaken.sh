@@ -2,7 +2,7 @@
 # Weakens the memory orderings of the allocators, one at a time, and runs the loom models that cover them. If no model
 # needs an ordering, either the ordering is stronger than necessary, or a model is missing.
 #
-#   ci/weaken.sh [K/N]      all changes, or every Nth of them from the Kth on; about 90 minutes for all
+#   ci/weaken.sh [K/N]      all changes, or every Nth of them from the Kth on; half an hour for all
 #   WEAKEN_ONLY=REGEX ...   only the places that match, such as `^llfree/` or `queue.rs:fill`
 #   WEAKEN_BOUNDS='1 2' ... with these bounds after those of the gate; minutes for each change that survives
 #
@@ -12,7 +12,7 @@
 # compiled into one program, in a copy of the sources, and an environment variable selects one of them. The models
 # run with the bounds of the gate. WEAKEN_BOUNDS can name further numbers of preemptions, with many more schedules, for
 # the changes that survive. The first model that fails ends a trial. An interrupted run is resumed:
-# target/weaken/COMMIT/list.tsv has one line for each trial.
+# target/weaken/COMMIT/list.tsv has one line for each trial, verdicts.tsv the last one of each change.
 #
 #   caught      a model failed
 #   survived    all models passed, and at least one executed the operation
@@ -208,17 +208,22 @@ for bound in gate ${WEAKEN_BOUNDS:-}; do
     done <"$output/changes"
 done
 
-# The last verdict of each change.
-awk -F '\t' -v OFS='\t' '
-    !(($1, $2) in line) { order[++n] = $1 SUBSEP $2 }
-    { line[$1, $2] = $0 }
-    END { for (i = 1; i <= n; i++) print line[order[i]] }' "$list" >"$output/verdicts.$$.tsv"
+# The last verdict of each change. Other shards write this file, too.
+{
+    printf 'place\tchange\tpreemptions\tverdict\tmodel\n'
+    awk -F '\t' -v OFS='\t' '
+        !(($1, $2) in line) { order[++n] = $1 SUBSEP $2 }
+        { line[$1, $2] = $0 }
+        END { for (i = 1; i <= n; i++) print line[order[i]] }' "$list"
+} >"$output/verdicts.$$"
+mv "$output/verdicts.$$" "$output/verdicts.tsv"
 for verdict in caught survived unreached slow; do
-    printf 'weaken: %s: %d\n' "$verdict" "$(awk -F '\t' -v verdict=$verdict '$4 == verdict' "$output/verdicts.$$.tsv" | wc -l)"
+    printf 'weaken: %s: %d\n' "$verdict" "$(awk -F '\t' -v verdict=$verdict '$4 == verdict' "$output/verdicts.tsv" | wc -l)"
 done
 awk -F '\t' '
     /^#/ { next }
     FILENAME ~ /known/ { known[$1, $2] = 1; next }
+    FNR == 1 { next }
     $4 == "caught" && $3 == "gate" && ($1, $2) in known { print "weaken: " $1 ", " $2 ": listed as known to survive, but caught"; bad = 1 }
     $4 != "caught" && !(($1, $2) in known) { print "weaken: " $1 ", " $2 ": " $4 ", and not listed"; bad = 1 }
-    END { exit bad }' ci/weaken-known.tsv "$output/verdicts.$$.tsv"
+    END { exit bad }' ci/weaken-known.tsv "$output/verdicts.tsv"
