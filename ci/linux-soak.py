@@ -18,13 +18,13 @@ for path in sys.argv[1:]:
     text = open(path, encoding="utf-8", errors="replace").read()
     name = re.search(r"soak-(.*)\.log", path).group(1)
     own = []
-    rounds = re.findall(r"guest: round (\d+) (\d+) s", text)
+    whole = unmixed(text)
+    rounds = re.findall(r"guest: round (\d+) (\d+) s", whole)
     checks = re.findall(r"^ok: zone \w+ free=\d+ (.*)$", text, re.MULTILINE)
     zones = len(re.findall(rf"system={re.escape(name)} frames=", text))
     pages = [int(free) for free in re.findall(r"^(\d+)\r?$", text, re.MULTILINE)]
     # The first round fills caches.
     lost = pages[1] - pages[-1] if len(pages) > 2 else None
-    whole = unmixed(text)
     passed = {load: len(re.findall(f"storm: {load} passed", whole)) for load in ("exec", "files", "map", "hog")}
     stress = text.count("guest: stress-ng passed")
     offline = text.count("is now offline")
