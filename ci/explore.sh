@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Explores every state of small memories, and pairs of operations under all schedules: ci/explore.sh [LIST...], all
-# lists by default: gate, systems, options, larger, pairs. Half an hour. A scope has eight minutes at most; of the list
-# `larger` three, of pairs two.
+# lists by default: gate, systems, options, larger, pairs. Half an hour. A scope takes at most eight
+# minutes, three in the list `larger`, and two in `pairs`.
 #
 # target/explore/COMMIT.tsv has a row for each scope. An interrupted run is resumed: scopes with a row are not repeated.
 # It fails if something is wrong. With all lists, it fails, too, if an exception of checks/explore/src/exceptions.rs

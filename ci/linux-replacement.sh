@@ -18,7 +18,7 @@ build_kernel() { # VERSION FOLDER OBJECT CONFIGURATIONS TARGET [ARCHITECTURE]
     if grep -qs 'HOST_FP_SIZE, 2696' "$tree/arch/x86/um/user-offsets.c"; then
         sed -i 's/HOST_FP_SIZE, 2696/HOST_FP_SIZE, 12288/' "$tree/arch/x86/um/user-offsets.c"
     fi
-    # Elsewhere, disabling interrupts is no system call. With one CPU, there are none of other CPUs to mask.
+    # In 7.2 for several CPUs, disabling interrupts is a system call, which masks those of other CPUs. One CPU has none.
     if grep -qs sigprocmask "$tree/arch/um/os-Linux/smp.c" && ! grep -q uml_ncpus "$tree/arch/um/os-Linux/smp.c"; then
         sed -i '/^static void __local_ipi_set/,/^}/s/^\tsigset_t sigset;$/&\n\n\tif (uml_ncpus < 2)\n\t\treturn;/' \
             "$tree/arch/um/os-Linux/smp.c"
@@ -79,7 +79,7 @@ times() { # FOLDER VERSION [OPTIONS]
     cat "$tree.txt" >>"$output/times.txt"
 }
 
-# The kernel as a program on this machine: 6.12, and 7.2, which is compiled for several CPUs, if its source is installed.
+# Builds 6.12 as a program of this machine, and 7.2 for several CPUs if its source is installed.
 if [ "$mode" = times ] || [ "$mode" = programs ]; then
     mkdir -p "$output"
     build_object um

@@ -52,7 +52,7 @@ for name, found in turns.items():
         ratios = [values[at] / turns["linux"][turn][at] for turn, values in found.items() if turn in turns["linux"]]
         line += [f"{statistics.median(nanoseconds):.1f}", f"{statistics.median(ratios):.2f}"]
         common = {
-            "experiment": "linux-times", "source": f"pair:{release.split('.')[0]}", "system": name.partition("+")[0],
+            "experiment": "linux-times", "source": f"pair{release.split('.')[0]}", "system": name.partition("+")[0],
             "options": name.partition("+")[2], "platform": f"linux:um {release}", "cpus": cpus, "seed": None,
             "operation": "all", "order": order, "expected": None, "simulated": False,
         }

@@ -55,8 +55,8 @@ impl Digests {
         }
     }
 
-    /// Returns a sum of the digests that a command names. If it names no systems, it is of those without options, so
-    /// that a result of another option leaves it as it is.
+    /// Returns a sum of the digests that a command names. If the command names no systems, the sum is of
+    /// those without options, so that a row of another option does not change it.
     pub(crate) fn of_command(&self, command: &str) -> String {
         let words = || command.split_whitespace();
         let after = |option: &str| {
