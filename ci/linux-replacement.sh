@@ -1,27 +1,38 @@
 # Part of ci/linux.sh: a kernel whose page allocator is replaced. Its functions and variables are used here.
 # shellcheck shell=bash disable=SC2154,SC2034
 
+# Takes out what a user-mode kernel for several CPUs does and no other on x86-64: a system call whenever interrupts are
+# disabled, which masks those of other CPUs, also if one is booted; and a fence whenever a lock is released.
+mend_user_mode() { # TREE
+    local masks=$1/arch/um/os-Linux/smp.c barriers=$1/arch/x86/um/asm/barrier.h
+    [ -e "$masks" ] || return 0
+    sed -i 's/^\t__local_ipi_set(\([01]\));/\tif (uml_ncpus > 1)\n\t&/' "$masks"
+    sed -i 's|^#include <asm-generic/barrier.h>|#include "../../../../mm/everybuddy_um_barriers.h"\n&|' "$barriers"
+    if [ "$(grep -c 'uml_ncpus > 1' "$masks")" != 2 ] || ! grep -q everybuddy "$barriers"; then
+        echo "linux: $1 has other masks or barriers than expected" >&2
+        exit 1
+    fi
+}
+
 # Unpacks, patches and builds a kernel in a folder, as far as something has changed.
 build_kernel() { # VERSION FOLDER OBJECT CONFIGURATIONS TARGET [ARCHITECTURE]
     local tree=$2/linux-source-$1 tarball=$sources/linux-source-$1.tar.xz object=$3 config=$2/wanted target=$5
     local make=(make -C "$tree")
     [ $# -lt 6 ] || make+=("ARCH=$6")
     mkdir -p "$2"
+    local stamp
+    stamp=$(stat -c %Y-%s "$tarball")${6:+-$6}
     (cd linux/replacement && cat $4) >"$config"
-    if [ ! -e "$tree/.unpacked" ] || [ "$(cat "$tree/.unpacked")" != "$(stat -c %Y-%s "$tarball")" ]; then
+    if [ ! -e "$tree/.unpacked" ] || [ "$(cat "$tree/.unpacked")" != "$stamp" ]; then
         rm -rf "$tree"
         tar -C "$2" -xf "$tarball"
-        stat -c %Y-%s "$tarball" >"$tree/.unpacked"
+        [ $# -lt 6 ] || mend_user_mode "$tree"
+        echo "$stamp" >"$tree/.unpacked"
     fi
     linux/replacement/apply.sh "$tree" "$object"
     # Processors with AMX have more registers than fit. No process of a user-mode Linux 6.12 would start there.
     if grep -qs 'HOST_FP_SIZE, 2696' "$tree/arch/x86/um/user-offsets.c"; then
         sed -i 's/HOST_FP_SIZE, 2696/HOST_FP_SIZE, 12288/' "$tree/arch/x86/um/user-offsets.c"
-    fi
-    # In 7.2 for several CPUs, disabling interrupts is a system call, which masks those of other CPUs. One CPU has none.
-    if grep -qs sigprocmask "$tree/arch/um/os-Linux/smp.c" && ! grep -q uml_ncpus "$tree/arch/um/os-Linux/smp.c"; then
-        sed -i '/^static void __local_ipi_set/,/^}/s/^\tsigset_t sigset;$/&\n\n\tif (uml_ncpus < 2)\n\t\treturn;/' \
-            "$tree/arch/um/os-Linux/smp.c"
     fi
     if ! cmp -s "$config" "$tree/.wanted"; then
         {

@@ -208,6 +208,9 @@ for bound in gate ${WEAKEN_BOUNDS:-}; do
     done <"$output/changes"
 done
 
+# A line for a place that is gone.
+gone=$(grep -v '^#' ci/weaken-known.tsv | cut -f 1 | sort -u | comm -23 - <(cut -f 2 "$output/changes" | sort -u))
+
 # The last verdict of each change. Other shards write this file, too.
 {
     printf 'place\tchange\tpreemptions\tverdict\tmodel\n'
@@ -227,3 +230,4 @@ awk -F '\t' '
     $4 == "caught" && $3 == "gate" && ($1, $2) in known { print "weaken: " $1 ", " $2 ": listed as known to survive, but caught"; bad = 1 }
     $4 != "caught" && !(($1, $2) in known) { print "weaken: " $1 ", " $2 ": " $4 ", and not listed"; bad = 1 }
     END { exit bad }' ci/weaken-known.tsv "$output/verdicts.tsv"
+[ -z "$gone" ] || { echo "weaken: listed, but gone: $gone" >&2; exit 1; }

@@ -23,13 +23,14 @@ const COLUMNS: [&str; 22] = [
 ];
 /// The position of `exceptions`.
 const OF_EXCEPTIONS: usize = 12;
+/// The position of `findings`.
+const OF_FINDINGS: usize = OF_EXCEPTIONS + 1;
 
 /// The rows, and where they are written.
 pub(crate) struct Report {
     file: Option<fs::File>,
     rows: Vec<String>,
     minutes: u64,
-    findings: usize,
 }
 
 impl Report {
@@ -39,7 +40,6 @@ impl Report {
             file: None,
             rows: Vec::new(),
             minutes,
-            findings: 0,
         };
         if let Some(path) = path {
             let rows = fs::read_to_string(&path).unwrap_or_default();
@@ -60,9 +60,13 @@ impl Report {
             .any(|row| row.split('\t').next() == Some(&scope.to_string()))
     }
 
-    /// Returns `true` if nothing was found.
+    /// Returns `true` if no row has findings, those of earlier runs included.
     pub(crate) fn is_clean(&self) -> bool {
-        self.findings == 0
+        let found = |row: &String| row.split('\t').nth(OF_FINDINGS).map(str::parse::<u64>);
+        !self
+            .rows
+            .iter()
+            .any(|row| matches!(found(row), Some(Ok(1..))))
     }
 
     /// Returns the exceptions that no row has.
@@ -144,7 +148,6 @@ impl Report {
                 println!("  exception, {count} times: {}", exception.text);
             }
         }
-        self.findings += findings.len();
         self.write(row.join("\t"))
     }
 

@@ -318,7 +318,8 @@ impl<'m, P: Platform> Reporting<'m, P> {
     /// A hint while other CPUs report. O(1), no lock.
     pub fn held(&self) -> u32 {
         // In this order, so that a block that is taken in between does not seem to be put back before.
-        let put = self.put.load(Ordering::Relaxed);
+        // Acquire: pairs with the release in `end`: what was put back was taken before.
+        let put = self.put.load(Ordering::Acquire);
         self.taken.load(Ordering::Relaxed).wrapping_sub(put)
     }
 

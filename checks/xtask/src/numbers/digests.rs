@@ -56,7 +56,8 @@ impl Digests {
     }
 
     /// Returns a sum of the digests that a command names. If the command names no systems, the sum is of
-    /// those without options, so that a row of another option does not change it.
+    /// those without options, so that a row of another option does not change it. A comment
+    /// after the command can name them: `# --systems all,lbs-31+lock=ticket`.
     pub(crate) fn of_command(&self, command: &str) -> String {
         let words = || command.split_whitespace();
         let after = |option: &str| {
@@ -64,11 +65,11 @@ impl Digests {
             words.nth(1).map(|names| names.split(',').collect())
         };
         let named: Vec<&str> = after("--systems").unwrap_or_default();
+        let is_all = named.is_empty() || named.contains(&"all");
         let machines: Vec<&str> = after("--machine").unwrap_or_default();
         let is_meant = |name: &str| match name.strip_prefix("sim:") {
             Some(machine) => machines.is_empty() || machines.contains(&machine),
-            None if named.is_empty() => !name.contains('+'),
-            None => named.contains(&name),
+            None => is_all && !name.contains('+') || named.contains(&name),
         };
         let meant = self.0.iter().filter(|own| is_meant(own.0));
         // FNV-1a.
@@ -143,6 +144,12 @@ mod tests {
             (named, "sim:x5570", false),
             ("everybuddy compare", "lbs-31", true),
             ("everybuddy compare", "lbs-31+lock=queued", false),
+            (
+                "ci/a.sh # --systems all,bs+lock=queued",
+                "bs+lock=queued",
+                true,
+            ),
+            ("ci/a.sh # --systems all,bs+lock=queued", "is", true),
         ] {
             let found = other(changed).of_command(command) != all.of_command(command);
             assert_eq!(found, is_other, "{command}: {changed}");

@@ -281,7 +281,7 @@ impl NativeCpus {
             return Err(ClaimError::NoSuchCpu);
         }
         let bit = 1u64 << (id.index() % 64);
-        // Acquire: pairs with the release in `release`: what the last holder did on this CPU is seen.
+        // Acquire: pairs with the release in `take_back`: what the last holder did on this CPU is seen.
         let before = self.claimed[id.index() / 64].fetch_or(bit, Ordering::Acquire);
         if before & bit != 0 {
             return Err(ClaimError::InUse);
@@ -325,7 +325,7 @@ impl NativeCpus {
             return false;
         }
         let bit = 1u64 << (token.id.index() % 64);
-        // Release: pairs with the acquire in `claim`.
+        // Release: pairs with the acquire in `claim_probed`.
         self.claimed[token.id.index() / 64].fetch_and(!bit, Ordering::Release);
         true
     }
