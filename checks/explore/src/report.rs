@@ -168,3 +168,23 @@ pub(crate) fn quiet() {
     }
     alone();
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_of_earlier_rows_count() {
+        let row = |findings: &str| {
+            let mut row = vec!["0"; COLUMNS.len()];
+            row[OF_FINDINGS] = findings;
+            row.join("\t")
+        };
+        let mut report = Report::to(None, 1).unwrap();
+        report.rows = vec![COLUMNS.join("\t"), row("0")];
+        assert!(report.is_clean());
+        report.rows.push(row("5"));
+        assert!(!report.is_clean());
+        assert_eq!(COLUMNS[OF_FINDINGS], "findings");
+    }
+}

@@ -55,9 +55,9 @@ impl Digests {
         }
     }
 
-    /// Returns a sum of the digests that a command names. If the command names no systems, the sum is of
-    /// those without options, so that a row of another option does not change it. A comment
-    /// after the command can name them: `# --systems all,lbs-31+lock=ticket`.
+    /// Returns a sum of the digests that a command names. If it names no systems, the sum is of those without options,
+    /// so that a row of another option does not change it. A comment after the command can name them, too:
+    /// `# --systems all,lbs-31+lock=ticket`.
     pub(crate) fn of_command(&self, command: &str) -> String {
         let words = || command.split_whitespace();
         let after = |option: &str| {
