@@ -2,8 +2,7 @@
 //!
 //! Each rule has a short name, by which a fault is reported and found in the list of rules in CONTRIBUTING.md.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -77,8 +76,6 @@ const LEFTOVERS: &[&str] = &["TODO", "FIXME", "XXX", "dbg!(", "todo!(", "unimple
 
 const LONGEST_FILE: usize = 650;
 const LONGEST_LINE: usize = 120;
-/// The lines of all Rust files together: a feature pays for its lines elsewhere.
-const MOST_LINES: usize = 205_000;
 
 /// Returns the files that git tracks or would track.
 pub(crate) fn files(root: &Path) -> Outcome<Vec<String>> {
@@ -120,7 +117,6 @@ pub(crate) fn faults(root: &Path) -> Outcome<Vec<String>> {
     let is_current = |(name, _): &&(String, String)| !name.starts_with("results/");
     let current: Vec<&(String, String)> = texts.iter().filter(is_current).collect();
     patterns.words(&current, &mut faults);
-    lines(&current, &mut faults);
     names::check(&current, &mut faults);
     decisions::check(&current, &mut faults)?;
     prose::check(&current, &mut faults)?;
@@ -133,24 +129,6 @@ pub(crate) fn faults(root: &Path) -> Outcome<Vec<String>> {
     documents::results(root, &files, &mut faults);
     faults.sort();
     Ok(faults)
-}
-
-/// Reports if all Rust files together have too many lines, with the crates that have most.
-fn lines(texts: &[&(String, String)], faults: &mut Vec<String>) {
-    let mut crates = BTreeMap::<String, usize>::new();
-    for (name, text) in texts.iter().filter(|(name, _)| name.ends_with(".rs")) {
-        let own = name.splitn(3, '/').take(2).collect::<Vec<_>>().join("/");
-        *crates.entry(own).or_default() += text.lines().count();
-    }
-    let total: usize = crates.values().sum();
-    if total > MOST_LINES {
-        let mut longest: Vec<_> = crates.into_iter().collect();
-        longest.sort_unstable_by_key(|(_, lines)| Reverse(*lines));
-        longest.truncate(3);
-        faults.push(format!(
-            "Cargo.toml:1: lines: all Rust files have {total} lines, at most {MOST_LINES}; most are in {longest:?}"
-        ));
-    }
 }
 
 /// Returns `true` if a line of a crate's file includes a file from outside of the crate. A package would lack it.
