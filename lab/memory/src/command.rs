@@ -5,6 +5,7 @@
 //! # Invariants
 //! Results go to standard output, messages to standard error. Exit codes other than 0 and 2 come from `--need` alone.
 
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,10 @@ use serde_json::Value;
 use crate::error::{MemoryError, Problem};
 use crate::explain;
 use crate::files::{self, Inputs};
-use crate::history;
+use crate::history::{self, History, Moment};
 use crate::live::{self, Depth};
 use crate::need::{self, Need};
-use crate::show::{html, json, prometheus, terminal};
+use crate::show::{self, html, json, prometheus, terminal};
 use crate::state::State;
 
 /// The maximum number of reports that are listed before the last one.
@@ -35,13 +36,15 @@ Examples:
   everybuddy memory buddyinfo zoneinfo            copies of files in /proc
   everybuddy memory zoneinfo iomem kpageflags.gz  the same, with the frames that root copied
   everybuddy memory /host/proc                    another folder with these files
+  everybuddy memory --every 60s -o history.jsonl  a line every minute, until it is ended
+  everybuddy memory history.jsonl                 since when large blocks are missing, and what grew
   everybuddy memory --need 200x32MiB,zone=Normal  one line and an exit code
 
 Exit codes: 0 success, or the blocks of --need are free; 1 they need pages to be moved, or page
 cache to be dropped; 2 error in usage, input or files; 3 they are not available; 4 the input
-cannot tell.")]
+cannot tell. In a log and in a history, the last report or line decides.")]
 pub struct Arguments {
-    /// Read these files: logs, copies of /proc, a folder of them, or `-` for standard input
+    /// Read these files: logs, copies of /proc, a folder of them, histories, or `-` for standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -78,7 +81,9 @@ pub struct Arguments {
     watch: Option<u32>,
 
     /// Append a line of JSON to FILE at this interval, such as 60s
-    #[arg(long, value_name = "TIME", value_parser = interval, requires = "output", conflicts_with = "watch")]
+    #[arg(long, value_name = "TIME", value_parser = interval, requires = "output", conflicts_with_all = [
+        "files", "need", "all", "frame_size", "json", "html", "prometheus", "watch",
+    ])]
     every: Option<Duration>,
 
     /// Append to this file
@@ -131,19 +136,70 @@ fn watch_over(path: &Path, every: Duration, rotate: u64) -> Result<u8, MemoryErr
     loop {
         let state = live::read(Path::new("/proc"), Depth::Tables).map_err(Problem::from)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let line = history::line(&state, now.map_or(0, |time| time.as_secs()));
-        history::append(path, &line, rotate).map_err(|cause| failed(path, cause))?;
+        let moment = Moment::of(&state, now.map_or(0, |time| time.as_secs()));
+        history::append(path, &moment.line(), rotate).map_err(|cause| not_written(path, cause))?;
         std::thread::sleep(every);
     }
 }
 
-/// Writes the page of lines that were appended.
-fn draw(path: &Path, html: Option<&Path>) -> Result<u8, MemoryError> {
-    let lines = std::fs::read_to_string(path).map_err(|cause| failed(path, cause))?;
-    let page =
-        history::page(&lines).ok_or_else(|| Problem::Empty.of(path.display().to_string()))?;
-    write(html.unwrap_or(Path::new("-")), &page)?;
-    Ok(0)
+/// Reads histories, and answers by their last moment.
+fn recorded(arguments: &Arguments, has_export: bool) -> Result<u8, MemoryError> {
+    let options = [
+        ("--all", arguments.all),
+        ("--tables", arguments.tables),
+        ("--frame-size", arguments.frame_size.is_some()),
+        ("--json", arguments.json.is_some()),
+        ("--prometheus", arguments.prometheus.is_some()),
+        ("--watch", arguments.watch.is_some()),
+        ("this output", has_export),
+    ];
+    if let Some((option, _)) = options.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(Problem::NotOfHistory(option).into());
+    }
+    let (mut history, mut name) = (History::default(), String::new());
+    for path in &arguments.files {
+        name = path.display().to_string();
+        if !history::is_history(path) {
+            return Err(Problem::MixedHistory.of(name));
+        }
+        history.read(&fs::read(path).map_err(|cause| failed(path, cause))?);
+    }
+    let Some(last) = history.moments.last() else {
+        return Err(Problem::NoMoment.of(name));
+    };
+    let state = last.state(&name, history.last_line);
+    for note in history.notes() {
+        let _ = writeln!(io::stderr(), "note: {name}: {note}");
+    }
+    let html = arguments.html.as_deref();
+    let to_output = html.is_some_and(is_output);
+    if !to_output && arguments.need.is_empty() {
+        output(&show::history::text(&history))?;
+    }
+    if let Some(path) = html {
+        write(
+            path,
+            &show::history::page(&history, &state, &arguments.need),
+        )?;
+    }
+    decided(&state, &arguments.need, to_output)
+}
+
+/// Decides, and writes the verdicts unless another output has standard output. Returns the largest exit code.
+fn decided(state: &State, needs: &[Need], is_quiet: bool) -> Result<u8, MemoryError> {
+    let mut code = 0;
+    for need in needs {
+        let verdict = need::decide(state, need);
+        if !is_quiet {
+            match output(&format!("{}\n", verdict.line)) {
+                // The exit code is the answer.
+                Err(error) if error.is_closed() => {}
+                result => result?,
+            }
+        }
+        code = code.max(verdict.outcome.code());
+    }
+    Ok(code)
 }
 
 fn frame_size(text: &str) -> Result<u64, String> {
@@ -187,13 +243,14 @@ pub fn run_with(
     if let (Some(every), Some(path)) = (arguments.every, &arguments.output) {
         return watch_over(path, every, arguments.rotate);
     }
-    if let [path] = &arguments.files[..]
-        && path.extension().is_some_and(|name| name == "jsonl")
-    {
-        return draw(path, arguments.html.as_deref());
-    }
+    let has_history = arguments.files.iter().any(|path| history::is_history(path));
     loop {
-        let code = match once(arguments, export.as_deref_mut()) {
+        let result = if has_history {
+            recorded(arguments, export.is_some())
+        } else {
+            once(arguments, export.as_deref_mut())
+        };
+        let code = match result {
             Err(error) if error.is_closed() => return Ok(0),
             result => result?,
         };
@@ -277,19 +334,8 @@ fn once(arguments: &Arguments, export: Option<&mut Export<'_>>) -> Result<u8, Me
         .unwrap_or(&nothing);
     // Nothing but rejected parts.
     let is_rejected = state.event.is_none() && state.zones.is_empty() && !state.remarks.is_empty();
-    let mut code = if is_rejected { 2 } else { 0 };
-    for need in &arguments.need {
-        let verdict = need::decide(state, need);
-        if !to_output {
-            match output(&format!("{}\n", verdict.line)) {
-                // The exit code is the answer.
-                Err(error) if error.is_closed() => {}
-                result => result?,
-            }
-        }
-        code = code.max(verdict.outcome.code());
-    }
-    Ok(code)
+    let code = if is_rejected { 2 } else { 0 };
+    Ok(decided(state, &arguments.need, to_output)?.max(code))
 }
 
 impl Seen {
@@ -343,8 +389,18 @@ fn failed(path: &Path, cause: io::Error) -> MemoryError {
     Problem::from(cause).of(path.display().to_string())
 }
 
+/// Returns why an output cannot be written. The system says only that something does not exist.
+fn not_written(path: &Path, cause: io::Error) -> MemoryError {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let is_missing = folder.is_some_and(|folder| !folder.exists());
+    if is_missing && cause.kind() == io::ErrorKind::NotFound {
+        return Problem::NoFolder.of(path.display().to_string());
+    }
+    failed(path, cause)
+}
+
 fn create(path: &Path) -> Result<Pending, MemoryError> {
-    Pending::create(path).map_err(|cause| failed(path, cause))
+    Pending::create(path).map_err(|cause| not_written(path, cause))
 }
 
 /// Returns `true` if a path stands for standard output.

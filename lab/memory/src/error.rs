@@ -41,6 +41,14 @@ pub enum Problem {
     NoFlags,
     /// No input contains a state.
     NoState,
+    /// No line of the input is a moment of a history.
+    NoMoment,
+    /// A history does not permit this option.
+    NotOfHistory(&'static str),
+    /// A history was passed with other files.
+    MixedHistory,
+    /// The folder of an output does not exist.
+    NoFolder,
     /// An output needs a state, and there is none.
     Empty,
     /// The file is not text; what it is instead.
@@ -127,6 +135,19 @@ impl fmt::Display for Problem {
             Problem::NoState => {
                 "no state of memory found. Pass a copy of /proc/buddyinfo or zoneinfo, or a log with a report of the \
                  kernel (\"Mem-Info:\")"
+            }
+            Problem::NotOfHistory(option) => {
+                return write!(
+                    out,
+                    "{option} is not for a history, which permits --need and --html alone"
+                );
+            }
+            Problem::NoMoment => {
+                "no line is a moment of a history, such as `--every 60s -o FILE` writes"
+            }
+            Problem::MixedHistory => "a history cannot be read together with other files",
+            Problem::NoFolder => {
+                "its folder does not exist: create the folder, or name a file in another one"
             }
             Problem::Empty => "the input contains no state",
             Problem::Encoding(reason) => reason,

@@ -288,7 +288,7 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
         )
     } else {
         let is_short = sums.usable.high.is_some_and(|high| high < need.count);
-        let reason = reason(&sums, is_short, state.has(state::Kind::Log));
+        let reason = reason(&sums, is_short, state);
         let start = match sums.usable.value() {
             _ if !sums.missing.is_empty() => String::new(),
             Some(_) if is_short => format!(", only {free} free now{by_zone}"),
@@ -301,6 +301,11 @@ pub fn decide(state: &State, need: &Need) -> Verdict {
                 size::shown(sums.block_bytes)
             ),
         )
+    };
+    let time = state.time.as_ref();
+    let line = match time.filter(|_| state.has(state::Kind::History)) {
+        Some(time) => format!("{line}; at {time}"),
+        None => line,
     };
     Verdict { outcome, line }
 }
@@ -508,8 +513,9 @@ impl Sums {
     }
 }
 
-/// Names what would decide. The files of the moment that a log reports are gone.
-fn reason(sums: &Sums, is_short: bool, is_log: bool) -> String {
+/// Names what would decide. The files of a past moment are gone.
+fn reason(sums: &Sums, is_short: bool, state: &State) -> String {
+    let is_log = state.has(state::Kind::Log);
     if !sums.missing.is_empty() {
         let tells = if is_log {
             "the whole report"
@@ -529,8 +535,12 @@ fn reason(sums: &Sums, is_short: bool, is_log: bool) -> String {
         () if sums.has_mixed_types => ("the classes of all blocks", "pagetypeinfo"),
         () => ("where the blocks are", "kpageflags"),
     };
-    if is_log {
-        return format!("a log does not show {lacks}");
+    let past = [
+        (is_log, "a log"),
+        (state.has(state::Kind::History), "a history"),
+    ];
+    if let Some((_, input)) = past.iter().find(|(is_past, _)| *is_past) {
+        return format!("{input} does not show {lacks}");
     }
     format!("this input does not show {lacks}: {tells} (as root) would")
 }

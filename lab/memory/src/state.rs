@@ -15,6 +15,12 @@ use crate::frames::{Extent, Facts, ZoneWindows};
 /// The largest number of orders that a table may have. Linux has at most 17.
 pub const MAX_ORDERS: usize = 24;
 
+/// The largest number of zones that a state may have. Answers compare each zone with the others.
+pub const MAX_ZONES: usize = 4096;
+
+/// The largest number of classes that a zone's table may have. Linux has at most 7.
+pub const MAX_CLASSES: usize = 32;
+
 /// A place in an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
@@ -68,6 +74,8 @@ named! {
         Kpageflags => "kpageflags",
         /// `/proc/allocinfo`.
         Allocinfo => "allocinfo",
+        /// A line of a history.
+        History => "history",
         /// A report in the kernel's log.
         Log => "log",
     }

@@ -49,7 +49,7 @@ pub(super) struct Arguments {
     own: command::Arguments,
 
     /// Write the numbers of --json to FILE as Parquet, a row for each
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "every")]
     parquet: Option<PathBuf>,
 }
 

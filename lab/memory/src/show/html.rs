@@ -27,19 +27,26 @@ const SCRIPT: &str = include_str!("../../assets/map.js");
 /// Writes a complete page.
 #[must_use]
 pub fn page(state: &State, needs: &[Need]) -> String {
+    let title = format!("Memory: {}", explain::title(state));
+    document(&title, &answer(state, needs), Some(SCRIPT))
+}
+
+/// Writes a page around a body that is HTML already.
+pub(crate) fn document(title: &str, body: &str, script: Option<&str>) -> String {
+    let script = script.map_or(String::new(), |script| {
+        format!("<script>\n{script}</script>\n")
+    });
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
-         <title>Memory: {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main class=\"answer\">\n{}</main>\n\
-         <script>\n{SCRIPT}</script>\n</body>\n</html>\n",
-        escaped(&explain::title(state)),
-        answer(state, needs),
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main class=\"answer\">\n{body}</main>\n\
+         {script}</body>\n</html>\n",
+        escaped(title),
     )
 }
 
-/// Writes the contents of the page: what another page may show as well.
-#[must_use]
-pub fn answer(state: &State, needs: &[Need]) -> String {
+/// Writes a paragraph for each verdict.
+pub(crate) fn verdicts(state: &State, needs: &[Need]) -> String {
     let mut html = String::new();
     for need in needs {
         let verdict = need::decide(state, need);
@@ -52,7 +59,15 @@ pub fn answer(state: &State, needs: &[Need]) -> String {
             escaped(reason)
         );
     }
+    html
+}
+
+/// Writes the contents of the page: what another page may show as well.
+#[must_use]
+pub fn answer(state: &State, needs: &[Need]) -> String {
+    let mut html = verdicts(state, needs);
     if needs.is_empty() {
+        // Writing to a string cannot fail.
         let _ = writeln!(html, "<p class=\"verdict\">{}</p>", headline(state));
     }
     let _ = writeln!(

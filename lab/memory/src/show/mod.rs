@@ -5,6 +5,7 @@
 //! # Invariants
 //! A bound is shown as a bound, never as a number.
 
+pub mod history;
 pub mod holders;
 pub mod html;
 pub mod json;

@@ -2,8 +2,6 @@
 
 use std::process::{Command, Output};
 
-use everybuddy_memory::history;
-
 use crate::common::path;
 
 pub(crate) fn run(arguments: &[&str]) -> Output {
@@ -145,34 +143,15 @@ fn a_page_begins_with_the_verdict() {
 }
 
 #[test]
-fn moments_are_appended_and_drawn() {
+fn a_missing_folder_is_named_as_the_reason() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.jsonl");
-    let state = crate::common::states(&crate::common::text("k1-buddyinfo.txt")).remove(0);
-    let line = history::line(&state, 7);
-    // A limit of two lines: the third one begins a new file.
-    for _ in 0..3 {
-        history::append(&path, &line, 2 * line.len() as u64).unwrap();
+    let name = folder.path().join("missing/a.prom").display().to_string();
+    let input = file("s13-paf-4.4-two.txt");
+    for option in ["--prometheus", "--html", "--json"] {
+        let output = run(&[option, &name, &input]);
+        assert_eq!(output.status.code(), Some(2), "{option}");
+        let message = text(&output.stderr);
+        let reason = format!("{name}: its folder does not exist");
+        assert!(message.contains(&reason), "{message}");
     }
-    let former = std::fs::read_to_string(folder.path().join("a.jsonl.1")).unwrap();
-    assert_eq!(former, line.repeat(2));
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), line.clone());
-    assert!(line.contains("\"zone\":\"DMA\""), "{line}");
-    assert!(line.contains("\"time\":7"), "{line}");
-    // A line that was cut off.
-    std::fs::write(&path, format!("{line}{}", &line[..20])).unwrap();
-    let output = run(&[&path.display().to_string(), "--html", "-"]);
-    let page = text(&output.stdout);
-    assert!(
-        page.contains(&format!("[{}]</script>", line.trim_end())),
-        "{page}"
-    );
-    std::fs::write(&path, "nothing").unwrap();
-    assert_eq!(
-        run(&[&path.display().to_string(), "--html", "-"])
-            .status
-            .code(),
-        Some(2)
-    );
-    assert_eq!(run(&["--every", "60x", "-o", "-"]).status.code(), Some(2));
 }

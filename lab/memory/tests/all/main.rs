@@ -5,6 +5,7 @@ mod command;
 mod common;
 mod corpus;
 mod frames;
+mod history;
 mod mangled;
 mod need;
 mod requests;
