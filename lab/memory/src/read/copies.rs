@@ -6,14 +6,13 @@
 //! Files of different kinds belong to one state until a kind repeats. The state names each of them, since they were
 //! read at different moments.
 
+use std::collections::HashSet;
+
 use everybuddy_text::proc::zone_field;
 
-use super::rows::{self, Row};
+use super::rows::{self, MANY, Row, Rows};
 use super::{callers, merge, prefix};
-use crate::state::{CpuList, Kind, Place, State};
-
-/// The maximum number of rows of a table, and of counters.
-const MANY: usize = 4096;
+use crate::state::{CpuList, Kind, MAX_ZONES, Place, State};
 
 /// The file that a line belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +34,10 @@ pub(crate) struct Copies {
     file: String,
     state: State,
     section: Section,
-    buddyinfo: Vec<Row>,
-    types: Vec<Row>,
+    buddyinfo: Rows,
+    types: Rows,
+    /// The zones of the state that `zoneinfo` begins.
+    zones: HashSet<(u32, String)>,
     /// The orders in the heading of `pagetypeinfo`.
     heading: Vec<u8>,
     /// The line of the last row, which the next one may continue.
@@ -124,32 +125,26 @@ impl Copies {
 
     fn row(&mut self, row: Row) {
         let line = row.line;
-        let is_same = |other: &Row| {
-            other.node == row.node && other.zone == row.zone && other.class == row.class
-        };
         if row.class.is_some() {
-            self.begin_part(Kind::Pagetypeinfo, line, self.types.iter().any(is_same));
+            self.begin_part(Kind::Pagetypeinfo, line, self.types.has(&row));
             self.section = Section::FreeByType;
-            if self.types.len() < MANY {
-                self.types.push(row);
-            }
-            self.row_line = line;
+            let is_kept = self.types.push(row);
+            self.row_line = if is_kept { line } else { 0 };
         } else if row.counts.is_empty() && !row.is_doubtful {
-            let is_known = |zone: &crate::Zone| zone.extent.is(Some(row.node), &row.zone);
-            self.begin_part(Kind::Zoneinfo, line, self.state.zones.iter().any(is_known));
+            let key = (row.node, row.zone);
+            self.begin_part(Kind::Zoneinfo, line, self.zones.contains(&key));
             let place = self.place(line);
-            if self.state.zones.len() < MANY {
-                self.state.zone(Some(row.node), &row.zone, &place);
+            if self.state.zones.len() < MAX_ZONES {
+                self.state.zone(Some(key.0), &key.1, &place);
+                self.zones.insert(key);
             }
             self.section = Section::Zone(self.state.zones.len().saturating_sub(1));
             self.in_lists = false;
         } else if self.section != Section::BlocksByType {
-            self.begin_part(Kind::Buddyinfo, line, self.buddyinfo.iter().any(is_same));
+            self.begin_part(Kind::Buddyinfo, line, self.buddyinfo.has(&row));
             self.section = Section::Buddyinfo;
-            if self.buddyinfo.len() < MANY {
-                self.buddyinfo.push(row);
-            }
-            self.row_line = line;
+            let is_kept = self.buddyinfo.push(row);
+            self.row_line = if is_kept { line } else { 0 };
         }
     }
 
@@ -165,7 +160,7 @@ impl Copies {
             Section::FreeByType => &mut self.types,
             _ => return false,
         };
-        let Some(row) = rows.last_mut().filter(|row| row.text.len() < MANY) else {
+        let Some(row) = rows.list.last_mut().filter(|row| row.text.len() < MANY) else {
             return false;
         };
         row.join(text, has_end);
@@ -306,6 +301,7 @@ impl Copies {
             std::mem::take(&mut self.buddyinfo),
             std::mem::take(&mut self.types),
         );
+        self.zones.clear();
         let heading = rows::numbers(&std::mem::take(&mut self.heading));
         merge::merge(&mut state, buddyinfo, types, heading);
         self.section = Section::None;

@@ -16,7 +16,7 @@ use super::callers;
 use super::fields::{self, Named};
 use super::prefix::{self, Stripped};
 use super::table::Table;
-use crate::state::{Cause, Event, FrameSize, Kind, Place, State, Zone};
+use crate::state::{Cause, Event, FrameSize, Kind, MAX_ZONES, Place, State, Zone};
 
 /// A report ends after this number of lines without a part of it.
 const QUIET: u64 = 120;
@@ -81,11 +81,12 @@ pub(crate) struct Log {
 }
 
 impl Report {
-    /// Returns `true` if the thread printed the report, and the report lacks a part of a zone.
+    /// Returns `true` if the thread printed the report, and the report lacks a part of a zone and has room for it.
     fn lacks(&self, line: &Stripped<'_>, named: &Named<'_>, lacks: impl Fn(&Zone) -> bool) -> bool {
         let mut zones = self.state.zones.iter();
         let zone = zones.find(|zone| zone.extent.is(named.node, named.zone));
-        self.caller.as_deref() == line.caller && zone.is_none_or(lacks)
+        let has_room = self.state.zones.len() < MAX_ZONES;
+        self.caller.as_deref() == line.caller && zone.map_or(has_room, lacks)
     }
 }
 

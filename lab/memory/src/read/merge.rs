@@ -5,16 +5,11 @@
 //! # Invariants
 //! The table of a zone comes from one file. Where two disagree, a remark states by how much.
 
-use super::rows::{self, Row};
+use super::rows::{self, Row, Rows};
 use crate::state::{Blocks, Count, FrameSize, Kind, MigrateType, Place, State, Types};
 
 /// Adds the tables to the zones.
-pub(crate) fn merge(
-    state: &mut State,
-    buddyinfo: Vec<Row>,
-    types: Vec<Row>,
-    heading: Option<Vec<Count>>,
-) {
+pub(crate) fn merge(state: &mut State, buddyinfo: Rows, types: Rows, heading: Option<Vec<Count>>) {
     let buddyinfo = checked(state, Kind::Buddyinfo, buddyinfo, None);
     let heading = heading
         .map(|orders| orders.len())
@@ -50,10 +45,16 @@ fn place(state: &State, kind: Kind, line: u64) -> Place {
 }
 
 /// Returns the rows without flaws. A remark names the others.
-fn checked(state: &mut State, kind: Kind, rows: Vec<Row>, columns: Option<usize>) -> Vec<Row> {
+fn checked(state: &mut State, kind: Kind, rows: Rows, columns: Option<usize>) -> Vec<Row> {
+    let Rows {
+        list: rows, cut, ..
+    } = rows;
     let columns = columns.unwrap_or_else(|| rows::columns(&rows));
     let all_have_blanks = rows.iter().rev().skip(1).all(|row| row.has_blank);
     let (mut good, file) = (Vec::new(), place(state, kind, 0).file);
+    state
+        .remarks
+        .extend(cut.map(|reason| format!("{file}:{reason}: the other rows are ignored")));
     for row in rows {
         match rows::flaw(&row, columns, all_have_blanks && columns > 0) {
             None => good.push(row),

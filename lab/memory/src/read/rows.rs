@@ -3,11 +3,17 @@
 //! These files have no checksum. Their layout shows whether a wrapped row can be joined without doubt.
 //!
 //! # Invariants
-//! A row whose numbers are in doubt is rejected, and so is one with another number of columns than the others.
+//! A row whose numbers are in doubt is rejected, and so is one with another number of columns than the others. Time is
+//! in proportion to the number of rows.
+
+use std::collections::{HashMap, HashSet};
 
 use everybuddy_text::proc::{ZoneRow, word, zone_row};
 
-use crate::state::Count;
+use crate::state::{Count, MAX_CLASSES};
+
+/// The maximum number of rows of a table.
+pub(crate) const MANY: usize = 4096;
 
 /// The least number of orders of a kernel.
 const MIN_ORDERS: usize = 8;
@@ -28,6 +34,47 @@ pub(crate) struct Row {
     pub has_end: bool,
     /// Whether the row ends with a blank.
     pub has_blank: bool,
+}
+
+/// The rows of a table.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    /// The rows in their order, at most [`MANY`].
+    pub list: Vec<Row>,
+    /// What is in the list: the node, the zone, the class. Scanning the list for each row would take quadratic time.
+    known: HashSet<(u32, String, Option<String>)>,
+    /// The classes of each node and zone.
+    classes: HashMap<(u32, String), usize>,
+    /// Why rows are not in the list, if any is.
+    pub cut: Option<String>,
+}
+
+impl Rows {
+    /// Returns `true` if the list has a row of the same name.
+    pub(crate) fn has(&self, row: &Row) -> bool {
+        self.known.contains(&row.key())
+    }
+
+    /// Adds a row, unless there are too many. Returns `true` if the list has it now.
+    pub(crate) fn push(&mut self, row: Row) -> bool {
+        let (line, node, zone) = (row.line, row.node, &row.zone);
+        if self.list.len() >= MANY {
+            let reason = format!("{line}: it has more than {MANY} rows");
+            self.cut.get_or_insert(reason);
+            return false;
+        }
+        let classes = self.classes.entry((node, zone.clone())).or_default();
+        *classes += 1;
+        if *classes > MAX_CLASSES {
+            let reason =
+                format!("{line}: zone {zone} of node {node} has more than {MAX_CLASSES} classes");
+            self.cut.get_or_insert(reason);
+            return false;
+        }
+        self.known.insert(row.key());
+        self.list.push(row);
+        true
+    }
 }
 
 /// Reads `Node N, zone NAME[, type TYPE] NUMBERS`. A row without numbers begins a zone of `/proc/zoneinfo`.
@@ -87,6 +134,10 @@ pub(crate) fn numbers(text: &[u8]) -> Option<Vec<Count>> {
 }
 
 impl Row {
+    fn key(&self) -> (u32, String, Option<String>) {
+        (self.node, self.zone.clone(), self.class.clone())
+    }
+
     /// Joins a further line. It must contain numbers only.
     pub(crate) fn join(&mut self, text: &[u8], has_end: bool) {
         let has_blank = |text: &[u8], at: Option<&u8>| {

@@ -7,5 +7,6 @@ mod corpus;
 mod frames;
 mod history;
 mod mangled;
+mod many;
 mod need;
 mod requests;
