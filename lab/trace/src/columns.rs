@@ -159,8 +159,20 @@ fn drain<D: DataType>(
 /// The number of values decoded per call: large enough to amortize the call, small enough for the cache.
 const BATCH: usize = 8192;
 
-/// The maximum number of rows that are reserved in advance: a damaged file may claim any number.
+/// The maximum number of rows that are reserved in advance: a damaged file may claim any number. A file of any size may
+/// have as many: reading them takes at most 60 bytes each, 250 MB.
 pub(crate) const RESERVED_ROWS: usize = 1 << 22;
+
+/// The environment variable with the number of rows that a file of any size may have.
+const ROWS_VARIABLE: &str = "EVERYBUDDY_TRACE_ROWS";
+
+/// Returns the maximum number of rows of a file: one per byte, so that memory is in proportion to the size of the file.
+/// Recorded traces have at least two bytes per row, whereas a file of repetitions may have a thousandth.
+fn most_rows(bytes: u64, variable: Option<&str>) -> usize {
+    let permitted = variable.and_then(|rows| rows.parse().ok());
+    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    bytes.max(permitted.unwrap_or(0)).max(RESERVED_ROWS)
+}
 
 /// An open Parquet file.
 pub(crate) struct ParquetTable {
@@ -240,7 +252,13 @@ impl ParquetTable {
         }
         let claimed = table.reader.metadata().file_metadata().num_rows();
         match usize::try_from(claimed) {
-            Ok(rows) if rows < 1 << 31 => Ok(ParquetTable { rows, ..table }),
+            Ok(rows) if rows < 1 << 31 => {
+                let variable = std::env::var(ROWS_VARIABLE).ok();
+                if rows > most_rows(bytes, variable.as_deref()) {
+                    return Err(table.error(None, Problem::TooDense { rows, bytes }));
+                }
+                Ok(ParquetTable { rows, ..table })
+            }
             Ok(_) => Err(table.error(None, Problem::TooManyRows)),
             Err(_) => Err(table.damaged(format!("it claims {claimed} rows"))),
         }
@@ -413,5 +431,19 @@ impl ParquetTable {
 
     fn damaged(&self, why: String) -> TraceError {
         self.error(None, Problem::NotParquet(why))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RESERVED_ROWS, most_rows};
+
+    #[test]
+    fn rows_are_limited_by_the_size_of_the_file_or_by_the_user() {
+        assert_eq!(most_rows(1000, None), RESERVED_ROWS);
+        assert_eq!(most_rows(50_000_000, None), 50_000_000);
+        assert_eq!(most_rows(1000, Some("20000000")), 20_000_000);
+        assert_eq!(most_rows(50_000_000, Some("20000000")), 50_000_000);
+        assert_eq!(most_rows(1000, Some("many")), RESERVED_ROWS);
     }
 }

@@ -85,6 +85,14 @@ pub enum Problem {
     /// The trace has more events than there are block numbers.
     #[error("the trace has 2^31 rows or more")]
     TooManyRows,
+    /// The file is so small that its rows repeat each other, and reading them takes memory out of proportion.
+    #[error("{rows} rows in {bytes} bytes: more than one per byte")]
+    TooDense {
+        /// The number of rows that the file claims.
+        rows: usize,
+        /// The size of the file in bytes.
+        bytes: u64,
+    },
     /// `op` is neither 0 nor 1.
     #[error("unknown op {0}")]
     UnknownOp(i128),
@@ -258,6 +266,8 @@ impl Problem {
                 "choose a name that does not end with .faults.parquet, .vmas.parquet or .locks.parquet",
             Problem::NoDirectory => "create it first, or choose a file in one that exists",
             Problem::TooManyRows => "use `everybuddy trace cut` to extract shorter traces",
+            Problem::TooDense { .. } =>
+                "if you trust the file, set EVERYBUDDY_TRACE_ROWS to its number of rows; each takes 60 bytes of memory",
             Problem::UnknownOp(_) => "use 0 for an allocation and 1 for a free, or use --lenient to drop such rows",
             Problem::Span { .. } =>
                 "a trace may span 2^32 - 2^24 frames; use --lenient to drop frames far from the others",

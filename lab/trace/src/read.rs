@@ -28,7 +28,8 @@ use crate::waits_only::WaitsOnly;
 /// # Complexity
 ///
 /// Linear in the number of events: about 0.1 us and 60 bytes each. Strict reading reads the events up to the first
-/// broken rule, so that the memory does not depend on the number of rows that a file claims.
+/// broken rule, so that the memory does not depend on the number of rows that a file claims. A file with more than 2^22
+/// rows, and more rows than bytes, is rejected unless the environment variable `EVERYBUDDY_TRACE_ROWS` permits them.
 ///
 /// # Errors
 ///

@@ -78,6 +78,17 @@ pub(crate) enum Column {
 
 /// Writes a file with any columns at all.
 pub(crate) fn foreign(path: &Path, schema: &str, compression: Compression, columns: Vec<Column>) {
+    foreign_groups(path, schema, compression, 1, &columns);
+}
+
+/// The same, with the rows repeated in this number of row groups.
+pub(crate) fn foreign_groups(
+    path: &Path,
+    schema: &str,
+    compression: Compression,
+    groups: usize,
+    columns: &[Column],
+) {
     let schema = Arc::new(parse_message_type(&format!("message m {{ {schema} }}")).unwrap());
     let properties = Arc::new(
         WriterProperties::builder()
@@ -86,26 +97,30 @@ pub(crate) fn foreign(path: &Path, schema: &str, compression: Compression, colum
     );
     let mut writer =
         SerializedFileWriter::new(File::create(path).unwrap(), schema, properties).unwrap();
-    let mut group = writer.next_row_group().unwrap();
-    for values in columns {
-        let mut column = group.next_column().unwrap().unwrap();
-        match values {
-            Column::Int32(values) => fill::<Int32Type>(&mut column, &values, None),
-            Column::Int64(values) => fill::<Int64Type>(&mut column, &values, None),
-            Column::Gaps(values) => {
-                let levels: Vec<i16> = values.iter().map(|value| value.is_some() as i16).collect();
-                let values: Vec<i64> = values.into_iter().flatten().collect();
-                fill::<Int64Type>(&mut column, &values, Some(&levels));
+    for _ in 0..groups {
+        let mut group = writer.next_row_group().unwrap();
+        for values in columns {
+            let mut column = group.next_column().unwrap().unwrap();
+            match values {
+                Column::Int32(values) => fill::<Int32Type>(&mut column, values, None),
+                Column::Int64(values) => fill::<Int64Type>(&mut column, values, None),
+                Column::Gaps(values) => {
+                    let levels: Vec<i16> =
+                        values.iter().map(|value| value.is_some() as i16).collect();
+                    let values: Vec<i64> = values.iter().copied().flatten().collect();
+                    fill::<Int64Type>(&mut column, &values, Some(&levels));
+                }
+                Column::Double(values) => fill::<DoubleType>(&mut column, values, None),
+                Column::Text(values) => {
+                    let values: Vec<ByteArray> =
+                        values.iter().copied().map(ByteArray::from).collect();
+                    fill::<ByteArrayType>(&mut column, &values, None);
+                }
             }
-            Column::Double(values) => fill::<DoubleType>(&mut column, &values, None),
-            Column::Text(values) => {
-                let values: Vec<ByteArray> = values.into_iter().map(ByteArray::from).collect();
-                fill::<ByteArrayType>(&mut column, &values, None);
-            }
+            column.close().unwrap();
         }
-        column.close().unwrap();
+        group.close().unwrap();
     }
-    group.close().unwrap();
     writer.close().unwrap();
 }
 

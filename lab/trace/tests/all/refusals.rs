@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::common::{Column, Scratch, acquisition, allocate, foreign, free, trace};
+use crate::common::{Column, Scratch, acquisition, allocate, foreign, foreign_groups, free, trace};
 use everybuddy_trace::{
     AddressRegion, Event, Fault, Leniency, Op, Problem, Repair, Repairs, Trace, TraceError, read,
     resolve, write,
@@ -78,6 +78,32 @@ fn missing_columns_are_all_named() {
         message.contains("missing columns pid, op, pfn, order (required: time_ns, cpu, pid"),
         "{message}"
     );
+}
+
+/// Two events per frame, repeated: the file stays small, whatever the number of rows.
+#[test]
+fn more_rows_than_bytes() {
+    let (_scratch, path) = crate::common::made();
+    let schema = "required int64 time_ns; required int32 cpu; required int32 pid; \
+                  required int32 op; required int64 pfn; required int32 order;";
+    let rows = 1 << 16;
+    let narrow = |value: i32| Column::Int32(vec![value; rows]);
+    let columns = [
+        Column::Int64(vec![1; rows]),
+        narrow(0),
+        narrow(1),
+        Column::Int32([0, 1].repeat(rows / 2)),
+        Column::Int64(vec![8; rows]),
+        narrow(0),
+    ];
+    let none = Compression::UNCOMPRESSED;
+    foreign_groups(&path, schema, none, 2, &columns);
+    assert_eq!(
+        read(&path, Leniency::Strict).unwrap().0.events.len(),
+        2 * rows
+    );
+    foreign_groups(&path, schema, none, 65, &columns);
+    is!(file_error(&path), None => Problem::TooDense { rows: 4_259_840, .. });
 }
 
 #[test]
