@@ -14,6 +14,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 MACHINES=(x86_64 aarch64)
+# Where node_exporter reads metrics: as its own documentation has it, and in Debian's package prometheus-node-exporter.
+METRICS=/var/lib/node_exporter/textfile
+METRICS_DEBIAN=/var/lib/prometheus/node-exporter
 # An administrator may have to copy it by hand.
 LARGEST_MEMORY=$((3 << 20))
 
@@ -102,7 +105,7 @@ archive() { # NAME PACKAGE MACHINE
 
 # A unit that is installed is neither enabled nor started: that is the administrator's choice.
 debian() { # NAME MACHINE SUMMARY
-    local architecture=${2/x86_64/amd64} root=$work/$1-$2-debian folder=$work/$1-$version-$2-unknown-linux-musl unit
+    local architecture=${2/x86_64/amd64} root=$work/$1-$2-debian folder=$work/$1-$version-$2-unknown-linux-musl unit suggests
     architecture=${architecture/aarch64/arm64}
     if ! command -v dpkg-deb >/dev/null; then
         missing+=("dpkg-deb")
@@ -124,8 +127,9 @@ debian() { # NAME MACHINE SUMMARY
     for unit in "$folder"/systemd/*; do
         [ -e "$unit" ] || continue
         mkdir -p "$root/usr/lib/systemd/system"
-        sed 's:/usr/local/bin/:/usr/bin/:' "$unit" >"$root/usr/lib/systemd/system/$(basename "$unit")"
+        sed "s:/usr/local/bin/:/usr/bin/:; s:$METRICS\\b:$METRICS_DEBIAN:g" "$unit" >"$root/usr/lib/systemd/system/$(basename "$unit")"
     done
+    suggests=$([ ! -e "$folder/systemd" ] || echo prometheus-node-exporter)
     mkdir "$root/DEBIAN"
     cat >"$root/DEBIAN/control" <<EOF
 Package: $1
@@ -134,7 +138,8 @@ Architecture: $architecture
 Maintainer: ${MAINTAINER:-The contributors of Everybuddy <nobody@repository.invalid>}
 Section: admin
 Priority: optional
-Installed-Size: $(du -ks --apparent-size "$root/usr" | cut -f1)
+${suggests:+Suggests: $suggests
+}Installed-Size: $(du -ks --apparent-size "$root/usr" | cut -f1)
 Homepage: $home
 Description: $3
  A static program, which needs no other package.
@@ -230,6 +235,32 @@ try() { # ROOT MACHINE PROGRAM
     echo "  $3, $2: $(cat "$work/answer")"
 }
 
+# The units run the program that is there, write metrics where node_exporter of that system reads them, and say what is
+# wrong without that folder. Users read the folder's name in docs/install.md.
+units() { # ROOT FOLDER-OF-UNITS FOLDER-OF-PROGRAM FOLDER-OF-METRICS MACHINE
+    local unit command paths code=0
+    for unit in "$2"/*.service; do
+        command=$(sed -n 's/^ExecStart=//p' "$unit")
+        [ "${command%% *}" = "$3/everybuddy-memory" ] || fail "$unit runs ${command%% *}, not $3/everybuddy-memory"
+        grep -q '^CapabilityBoundingSet=' "$unit" || fail "$unit keeps all capabilities"
+    done
+    unit=$2/everybuddy-memory.service
+    command=$(sed -n 's/^ExecStart=//p' "$unit")
+    paths=$(sed -n 's/^ReadWritePaths=//p' "$unit")
+    [[ $command == *" --prometheus $4/everybuddy_memory.prom" ]] || fail "$unit writes another file than $4/everybuddy_memory.prom"
+    [ "$paths" = "-$4" ] || fail "$unit may write in $paths, not in -$4, which may be missing"
+    grep -qF "\`$4\`" docs/install.md || fail "docs/install.md does not name $4"
+    [ "$5" = "$(uname -m)" ] && [ "$3" = /usr/bin ] || return 0
+    # shellcheck disable=SC2086 # The command has words.
+    inside "$1" $command >/dev/null 2>"$work/said" || code=$?
+    [ $code = 2 ] && grep -q "$4/everybuddy_memory.prom: its folder does not exist" "$work/said" ||
+        fail "without $4 the unit ended with $code: $(cat "$work/said")"
+    mkdir -p "$1$4"
+    # shellcheck disable=SC2086
+    inside "$1" $command >/dev/null
+    grep -q '^everybuddy_memory_free_blocks' "$1$4/everybuddy_memory.prom" || fail "$unit wrote no metrics"
+}
+
 check() {
     step "sums"
     (cd "$files" && sha256sum --quiet -c SHA256SUMS)
@@ -246,6 +277,7 @@ check() {
         grep -q '^ *MIT License\|Permission is hereby granted' "$root/$name/THIRD-PARTY.txt" || fail "$name has no licences"
         [ "${name%%-"$version"*}" != everybuddy-memory ] ||
             [ "$(stat -c %s "$root/$name/everybuddy-memory")" -lt $LARGEST_MEMORY ] || fail "$name is too large"
+        [ ! -e "$root/$name/systemd" ] || units "$root" "$root/$name/systemd" /usr/local/bin "$METRICS" "$machine"
         # A path of this machine would make builds differ.
         ! grep -rqF -e "$PWD/" -e "${CARGO_HOME:-$HOME/.cargo}/" "$root/$name" || fail "$name names a folder of this machine"
     done
@@ -261,6 +293,8 @@ check() {
         dpkg --root="$root" --log=/dev/null --force-not-root --force-architecture --install "$file" >/dev/null
         try "$root" "${machine/arm64/aarch64}" "/usr/bin/$name"
         [ ! -e "$root/etc/systemd" ] || fail "$file enables a unit"
+        [ ! -e "$root/usr/lib/systemd/system" ] ||
+            units "$root" "$root/usr/lib/systemd/system" /usr/bin "$METRICS_DEBIAN" "${machine/arm64/aarch64}"
     done
     step "wheel in a new environment"
     for file in "$files"/*.whl; do
