@@ -1,55 +1,48 @@
-//! The answer of a comparison: one system to take, the others that one could choose and for what, and whether the
-//! choice matters.
+//! The answer of a comparison: whether to keep Linux or which system to take, what the others are better in, and
+//! whether the choice matters.
 //!
-//! Most systems of a table are worse than another one. Of the rest, the best compromise comes first, then the best by
-//! each criterion. The terminal and the page have the same sentences, for a new run and for the rows of an earlier one.
+//! Linux of today is the baseline: a system that is slower is never named instead of it. Of the rest, most are worse
+//! than another one. Of what is left, the best compromise comes first, then the best by each criterion. The terminal
+//! and the page have the same sentences, for a new run and for the rows of an earlier one.
 //!
 //! # Invariants
-//! A difference within noise never decides. Each system that was not chosen is worse than another one, or left out by
-//! the rule that the answer states. By each criterion, a system with the first rank is chosen.
+//! A difference within noise never decides, and counts have no noise. Each system that was not chosen is slower than
+//! Linux, worse than another one, or left out by the rule that the answer states.
 
-use everybuddy_metrics::short;
+mod criteria;
+mod linux;
 
-use crate::bench::ratio::Ratio;
 use crate::choice;
 use crate::replay::memory::Initial;
 use crate::replay::outcome::Comparison;
 use crate::rows::Row;
-use crate::rows::table::{self, Column, Which};
+use crate::rows::table::{self, Column, Table, Which};
 
-/// The largest number of systems that an answer has.
+use criteria::{Criterion, Margin, UNUSABLE, criteria, times};
+use linux::{Beside, kept, matters, next};
+
+/// The largest number of systems that an answer has, Linux apart.
 const MOST: usize = 5;
 /// The smallest number of systems that an answer has, if there are as many that no other one beats.
 const LEAST: usize = 3;
-/// The difference that is noise, as a share of the larger number.
-const SHARE: f64 = 0.05;
-
-/// The names of what systems are judged by, where more is said about it.
-const TIME: &str = "time";
-const PRICE: &str = "time with use";
-const UNUSABLE: &str = "unusable memory";
-const OWN: &str = "own memory";
-const SPREAD: &str = "spread";
 
 /// Below this share of the CPUs' time, the calls of the page allocator are not a machine's problem: if they took none,
 /// its programs would gain less than their run times vary by themselves, about a percent.
 pub const LEAST_CALLING: f64 = 0.01;
 
-/// The size of a frame, in bytes.
-const FRAME: f64 = 4096.0;
-
-/// The points of memory that are noise: a machine does not notice a hundredth of its memory.
-const POINT: f64 = 1.0;
-
 /// The answer, in sentences.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// Which system to take, of how many.
     pub summary: String,
-    /// The system to take, and the others that one could choose, each with its reason and its price.
-    pub systems: Vec<(String, String)>,
     /// Whether the choice matters to the program of the trace; empty if that is not known.
     pub matters: String,
+    /// What a user of Linux does next; empty if Linux was not compared.
+    pub next: String,
+    /// The system to take, and the others that one could choose, each with its reason and its price.
+    pub systems: Vec<(String, String)>,
+    /// Systems that are better by a criterion, and slower than Linux; empty if there are none.
+    pub slower: String,
     /// What the run cannot say.
     pub limits: String,
     /// What the systems were judged by.
@@ -57,74 +50,107 @@ pub struct Answer {
 }
 
 /// Returns the answer of one trace's comparison. `was_busy` states whether other programs ran meanwhile. `None` if the
-/// rows are of one system, or lack the numbers.
+/// rows are of one system that a kernel could have, or lack the numbers.
 pub fn of(comparison: &Comparison, rows: &[Row], was_busy: bool) -> Option<Answer> {
     let table = table::compared(rows, Which::Defined, comparison.threads);
-    let names = &table.names[table.competing.clone()];
-    let refused = table
-        .columns
+    let rounds = table.names.iter().map(|name| rounds(comparison, name));
+    judge(comparison, &table, &rounds.collect::<Vec<_>>(), was_busy)
+}
+
+/// Judges the lines of a table that compete. `rounds` are the times of each line in each round; empty if they are not
+/// known.
+fn judge(
+    comparison: &Comparison,
+    table: &Table,
+    rounds: &[Vec<f64>],
+    was_busy: bool,
+) -> Option<Answer> {
+    let trial = Trial::of(comparison, table, rounds)?;
+    let candidates = trial.candidates();
+    let ranked: Vec<Criterion> = trial
+        .criteria
         .iter()
-        .find(|column| column.metric == "blocking_probability");
-    let refused = |at: usize| refused.and_then(|column| column.values[at]).unwrap_or(0.0);
-    let linux = names.iter().position(|name| name == choice::LINUX);
-    // No kernel can take systems that leave out the locks of their lists.
-    let is_judged =
-        |at: &usize| linux.is_none() || !choice::WITHOUT_LOCKS.contains(&names[*at].as_str());
-    let (judged, left_out): (Vec<usize>, Vec<usize>) = (0..names.len()).partition(is_judged);
-    let left_out: Vec<String> = left_out
-        .into_iter()
-        .map(|at| format!("`{}`", names[at]))
+        .map(|own| own.of_some(&candidates))
         .collect();
-    let fewest = judged.iter().copied().map(refused);
-    let fewest = fewest.fold(f64::INFINITY, f64::min);
-    let mut competing = judged.clone();
-    competing.retain(|at| refused(*at) <= fewest);
-    let rounds: Vec<Vec<f64>> = names.iter().map(|name| rounds(comparison, name)).collect();
-    let criteria = criteria(comparison, &table.columns, &competing, &rounds);
-    if judged.len() < 2 || criteria.is_empty() {
-        return None;
-    }
-    let choice = Choice::of(&criteria);
-    let times = times(&table.columns);
-    let systems = choice.chosen.iter().enumerate().map(|(rank, own)| {
-        let at = competing[*own];
-        let mut text = match rank {
-            0 => choice.described(&criteria, *own),
-            _ => choice.reason(&criteria, *own),
+    let choice = Choice::of(&ranked);
+    let chosen: Vec<usize> = choice.chosen.iter().map(|own| candidates[*own]).collect();
+    // The first that is not Linux must be better than Linux in something.
+    let first = chosen
+        .iter()
+        .copied()
+        .find(|own| trial.replaces_linux(*own));
+    let first = first.or(trial.linux)?;
+    let is_kept = Some(first) == trial.linux;
+    let mut systems = Vec::new();
+    let others = chosen.iter().copied().filter(|own| *own != first);
+    let linux = trial.linux.filter(|own| !chosen.contains(own) && !is_kept);
+    for own in [first].into_iter().chain(others).chain(linux) {
+        let mut text = if own == first {
+            trial.described(own)
+        } else {
+            trial.reason(own, first)
         };
-        if let (Some(linux), Some(times)) = (linux, &times) {
-            text += &beside(at, linux, times, &rounds);
+        if let Some(beside) = &trial.beside[own] {
+            text += &beside.text();
         }
-        (names[at].clone(), text)
-    });
-    let systems: Vec<(String, String)> = systems.collect();
-    let mut summary = choice.summary(&systems[0].0, judged.len());
-    match judged.len() - competing.len() {
-        0 => (),
-        1 => summary += " One does not count: it refused requests that others served.",
-        refusing => {
+        systems.push((trial.names[own].clone(), text));
+    }
+    let mut summary = if is_kept {
+        let is_best = candidates.len() > 1 && chosen.first() == Some(&first);
+        let is_timed = trial.criteria.iter().any(Criterion::is_time);
+        kept(
+            trial.judged,
+            is_best.then_some(candidates.len()),
+            is_timed,
+            trial.is_time_a_reason(),
+        )
+    } else {
+        let of = match (trial.linux, candidates.len()) {
+            (None, _) => format!("{} systems", trial.judged),
+            (Some(_), fast) => fast_of(fast, trial.judged),
+        };
+        choice.summary(&trial.names[first], &of)
+    };
+    match (trial.refusing, trial.serves_linux) {
+        (0, _) => (),
+        (_, false) => summary += " Linux refused requests that others served.",
+        (1, _) => summary += " One does not count: it refused requests that others served.",
+        (refusing, _) => {
             summary +=
                 &format!(" {refusing} do not count: they refused requests that others served.");
         }
     }
-    if linux.is_some() {
-        summary += &format!(" Linux is `{}`.", choice::LINUX);
-    }
-    let time = linux
-        .zip(times.as_ref())
-        .and_then(|(linux, times)| times[linux]);
+    let other = (!is_kept).then_some(trial.names[first].as_str());
+    let next = match trial.linux {
+        Some(linux) => next(trial.share, trial.lacks_blocks(linux), other),
+        None => String::new(),
+    };
+    let left_out = &table.names[table.competing.end..table.names.len() - 1];
     Some(Answer {
         summary,
+        matters: trial.share.map(matters).unwrap_or_default(),
+        next,
         systems,
-        matters: time
-            .filter(|_| !comparison.touches && comparison.recorded_ns > 0)
-            .map(|time| {
-                matters(time * f64::from(comparison.events) / 2.0 / comparison.recorded_ns as f64)
-            })
-            .unwrap_or_default(),
-        limits: limits(comparison, was_busy),
-        rule: rule(&criteria, &left_out),
+        slower: trial.slower(&candidates),
+        limits: limits(comparison, was_busy, trial.linux.is_some()),
+        rule: rule(&ranked, trial.linux.is_some(), left_out),
     })
+}
+
+/// Describes the systems that are not slower than Linux, by their number.
+fn fast_of(fast: usize, judged: usize) -> String {
+    let (systems, are) = match fast {
+        1 => ("system", "is"),
+        _ => ("systems", "are"),
+    };
+    let of_all = match judged - fast {
+        0 => String::new(),
+        _ => format!(", of {judged},"),
+    };
+    format!(
+        "the {fast} {systems}{of_all} that {are} not slower than Linux (`{}`)",
+        choice::LINUX
+    )
 }
 
 /// Returns `true` for the columns of a table that an answer judges by.
@@ -149,138 +175,189 @@ pub(crate) fn rounds(comparison: &Comparison, name: &str) -> Vec<f64> {
     rounds.map(Iterator::collect).unwrap_or_default()
 }
 
-/// What decides that one number is worse than another.
-#[derive(Clone, Debug)]
-enum Noise {
-    /// The other is smaller in each round: the times of all systems in all rounds.
-    Rounds(Vec<Vec<f64>>),
-    /// The other is smaller by more than this.
-    Points(f64),
-    /// The other is smaller by more than this share.
-    Share(f64),
+/// The systems that serve as many requests as any other, and Linux, with their numbers.
+struct Trial {
+    names: Vec<String>,
+    /// The criteria for which each system has a number.
+    criteria: Vec<Criterion>,
+    /// The time of each over that of Linux. `None` for Linux, and if a time is not known.
+    beside: Vec<Option<Beside>>,
+    /// The position of Linux, the first one; `None` if it was not compared.
+    linux: Option<usize>,
+    /// Whether Linux serves as many requests as any other.
+    serves_linux: bool,
+    /// The share of the CPUs' time that the calls take with Linux, if it is known.
+    share: Option<f64>,
+    /// The number of all systems that a kernel could have.
+    judged: usize,
+    /// The number of those that refused requests that others served.
+    refusing: usize,
 }
 
-/// What systems are judged by: one number per system, of which small ones are good.
-#[derive(Clone, Debug)]
-struct Criterion {
-    name: &'static str,
-    unit: &'static str,
-    values: Vec<f64>,
-    noise: Noise,
-}
-
-impl Criterion {
-    /// Returns a number as text, with its unit.
-    fn text(&self, at: usize) -> String {
-        format!("{}{}", short(self.values[at]), self.unit)
-    }
-
-    /// Returns `true` if one system is worse than another one by more than noise.
-    fn is_worse(&self, one: usize, other: usize) -> bool {
-        let [own, better] = [one, other].map(|at| self.values[at]);
-        match &self.noise {
-            _ if self.text(one) == self.text(other) => false,
-            Noise::Rounds(rounds) => {
-                Ratio::of(&rounds[one], &rounds[other]).is_some_and(|ratio| ratio.least > 1.0)
-            }
-            Noise::Points(points) => own > better + points,
-            Noise::Share(share) => own * (1.0 - share) > better,
+impl Trial {
+    /// Collects the numbers. `None` if there is nothing to choose from.
+    fn of(comparison: &Comparison, table: &Table, rounds: &[Vec<f64>]) -> Option<Trial> {
+        let (names, columns, judged) = (&table.names, &table.columns, table.competing.clone());
+        let refused = |at: usize| {
+            let mut columns = columns.iter();
+            let column = columns.find(|column| column.metric == "blocking_probability");
+            column.and_then(|column| column.values[at]).unwrap_or(0.0)
+        };
+        let fewest = judged.clone().map(refused).fold(f64::INFINITY, f64::min);
+        let serves = |at: &usize| refused(*at) <= fewest;
+        let linux = judged.clone().find(|at| names[*at] == choice::LINUX);
+        // Of equal compromises, Linux is the first.
+        let others = judged.clone().filter(|at| Some(*at) != linux && serves(at));
+        let subjects: Vec<usize> = linux.into_iter().chain(others).collect();
+        let criteria = criteria(comparison, columns, &subjects, rounds);
+        if judged.len() < 2 || criteria.is_empty() {
+            return None;
         }
-    }
-
-    /// Returns the place of each system, from 1. A place is shared by all that are within noise of its best one, so
-    /// that places have an order even where noise has none.
-    fn places(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.values.len()).collect();
-        order.sort_by(|a, b| self.values[*a].total_cmp(&self.values[*b]));
-        let mut places = vec![1; order.len()];
-        let (mut first, mut place) = (order.first().copied().unwrap_or(0), 1);
-        for (at, system) in order.into_iter().enumerate() {
-            if self.is_worse(system, first) {
-                (first, place) = (system, at + 1);
-            }
-            places[system] = place;
-        }
-        places
-    }
-}
-
-/// Returns the time of an allocation and a free together of each line, if the table has it.
-fn times(columns: &[Column]) -> Option<Vec<Option<f64>>> {
-    let mut means = columns
-        .iter()
-        .filter(|column| column.metric == "latency" && is_judged(column));
-    let (allocate, free) = (means.next()?, means.next()?);
-    let pairs = allocate.values.iter().zip(&free.values);
-    Some(
-        pairs
-            .map(|(one, other)| Some((*one)? + (*other)?))
-            .collect(),
-    )
-}
-
-/// Returns what the competing systems are judged by: all criteria for which each has a number.
-fn criteria(
-    comparison: &Comparison,
-    columns: &[Column],
-    competing: &[usize],
-    rounds: &[Vec<f64>],
-) -> Vec<Criterion> {
-    let rounds: Vec<Vec<f64>> = competing.iter().map(|at| rounds[*at].clone()).collect();
-    let of_times = if rounds.iter().all(|own| !own.is_empty()) {
-        Noise::Rounds(rounds)
-    } else {
-        Noise::Share(SHARE)
-    };
-    let find = |metric: &str| {
-        let column = columns
-            .iter()
-            .find(|column| column.metric == metric && is_judged(column));
-        column.map(|column| column.values.clone())
-    };
-    let of_blocks = Noise::Points(points(comparison.threads));
-    let time = if comparison.touches { PRICE } else { TIME };
-    let own = find("residual").zip(find("metadata_bytes_per_frame"));
-    let own = own.map(|(idle, metadata)| own_memory(&idle, &metadata, comparison.memory.frames));
-    let all = [
-        (time, " ns", times(columns), of_times),
-        (UNUSABLE, "%", find("unusable_index"), of_blocks),
-        (OWN, "%", own, Noise::Points(POINT)),
-        (SPREAD, "", find("owner_spread"), Noise::Share(SHARE)),
-    ];
-    let known = all.into_iter().filter_map(|(name, unit, values, noise)| {
-        let values = values?;
-        let values: Option<Vec<f64>> = competing.iter().map(|at| values[*at]).collect();
-        Some(Criterion {
-            name,
-            unit,
-            values: values?,
-            noise,
+        let times = times(columns);
+        let time = |at: usize| times.as_ref().and_then(|times| times[at]);
+        let beside = subjects.iter().map(|at| {
+            let linux = linux.filter(|linux| linux != at)?;
+            Beside::of(time(*at), time(linux), [&rounds[*at], &rounds[linux]])
+        });
+        let of_calls =
+            |time: f64| time * f64::from(comparison.events) / 2.0 / comparison.recorded_ns as f64;
+        let is_known = !comparison.touches && comparison.recorded_ns > 0;
+        Some(Trial {
+            beside: beside.collect(),
+            share: linux.and_then(time).filter(|_| is_known).map(of_calls),
+            linux: linux.map(|_| 0),
+            serves_linux: linux.is_none_or(|linux| serves(&linux)),
+            refusing: judged.clone().filter(|at| !serves(at)).count(),
+            judged: judged.len(),
+            names: subjects.iter().map(|at| names[*at].clone()).collect(),
+            criteria,
         })
-    });
-    known.collect()
-}
+    }
 
-/// Returns the share of memory that each system takes for itself, in percent: idle frames in lists, and metadata.
-fn own_memory(idle: &[Option<f64>], metadata: &[Option<f64>], frames: u64) -> Vec<Option<f64>> {
-    let share = |(idle, metadata): (&Option<f64>, &Option<f64>)| {
-        let of_frame = (*idle)? / frames.max(1) as f64 + (*metadata)? / FRAME;
-        Some(of_frame * 100.0)
-    };
-    idle.iter().zip(metadata).map(share).collect()
-}
+    /// Returns the systems to choose from: those that are not slower than Linux. What has no time is not shown to be as
+    /// fast. Linux is one of them, unless it refused requests that another one of them serves.
+    fn candidates(&self) -> Vec<usize> {
+        let is_fast = |own: &usize| match self.linux {
+            Some(linux) if linux != *own => self.beside[*own]
+                .as_ref()
+                .is_some_and(|own| !own.is_slower()),
+            Some(_) => self.serves_linux,
+            None => true,
+        };
+        let fast: Vec<usize> = (0..self.names.len()).filter(is_fast).collect();
+        if fast.is_empty() { vec![0] } else { fast }
+    }
 
-/// Returns the difference of unusable memory that is noise, in percentage points. Counts of one thread are exact.
-/// Those of several are of one pass, and differ by up to 5 points in the next one (results/compare-zen4).
-fn points(threads: usize) -> f64 {
-    if threads > 1 { 5.0 } else { POINT }
+    /// Returns `true` if a system is Linux, or is better by a criterion that is a reason to replace it.
+    fn replaces_linux(&self, own: usize) -> bool {
+        let Some(linux) = self
+            .linux
+            .filter(|linux| self.serves_linux && *linux != own)
+        else {
+            return true;
+        };
+        let is_reason = |one: &&Criterion| !one.is_time() || self.is_time_a_reason();
+        let mut reasons = self.criteria.iter().filter(is_reason);
+        reasons.any(|one| one.is_worse(linux, own))
+    }
+
+    /// Returns `true` unless the calls are known to take hardly any time.
+    fn is_time_a_reason(&self) -> bool {
+        self.share.is_none_or(|share| share >= LEAST_CALLING)
+    }
+
+    /// Returns `true` if another system leaves more memory in large blocks than Linux does.
+    fn lacks_blocks(&self, linux: usize) -> bool {
+        let mut blocks = self.criteria.iter().filter(|one| one.name == UNUSABLE);
+        blocks.any(|one| (0..self.names.len()).any(|own| one.is_worse(linux, own)))
+    }
+
+    /// Describes a system: each of its numbers, and the best one of all systems, also of those that are slower.
+    fn described(&self, own: usize) -> String {
+        let numbers = self.criteria.iter().map(|criterion| {
+            let values = &criterion.values;
+            let by = |a: &usize, b: &usize| values[*a].total_cmp(&values[*b]);
+            let best = (0..values.len()).min_by(by).unwrap_or(own);
+            let [text, least] = [own, best].map(|at| criterion.text(at));
+            let more = if text == least {
+                "the best".to_string()
+            } else if criterion.is_worse(own, best) {
+                format!("the best: {least}")
+            } else {
+                criterion.near(&least)
+            };
+            format!("{} {text} ({more})", criterion.name)
+        });
+        let text = numbers.collect::<Vec<_>>().join(", ");
+        let mut chars = text.chars();
+        let first = chars.next().map(|first| first.to_uppercase().to_string());
+        first.unwrap_or_default() + chars.as_str() + "."
+    }
+
+    /// Describes when one would choose another system than the first, and what it costs.
+    fn reason(&self, own: usize, first: usize) -> String {
+        let (mut better, mut price) = (Vec::new(), Vec::new());
+        for criterion in &self.criteria {
+            let text = format!("{} {}", criterion.name, criterion.text(own));
+            if criterion.is_worse(first, own) {
+                better.push(text);
+            } else if criterion.is_worse(own, first) {
+                price.push(text);
+            }
+        }
+        match (&better[..], &price[..]) {
+            ([], []) => "As good a compromise.".to_string(),
+            ([], price) => format!("Worse: {}.", price.join(", ")),
+            (better, []) => format!("Better: {}.", better.join(", ")),
+            (better, price) => {
+                format!(
+                    "Better: {}. Worse: {}.",
+                    better.join(", "),
+                    price.join(", ")
+                )
+            }
+        }
+    }
+
+    /// Names the systems that are slower than Linux, and better than each candidate by a criterion.
+    fn slower(&self, candidates: &[usize]) -> String {
+        let is_slower = |own: &usize| {
+            let beside = self.beside[*own].as_ref();
+            beside.is_some_and(Beside::is_slower) && !candidates.contains(own)
+        };
+        let slower = || (0..self.names.len()).filter(is_slower);
+        let mut found: Vec<(usize, Vec<String>)> = Vec::new();
+        for criterion in self.criteria.iter().filter(|own| !own.is_time()) {
+            let by = |a: &usize, b: &usize| criterion.values[*a].total_cmp(&criterion.values[*b]);
+            let best = slower().min_by(by);
+            let is_better =
+                |best: &usize| candidates.iter().all(|own| criterion.is_worse(*own, *best));
+            let Some(best) = best.filter(is_better) else {
+                continue;
+            };
+            let text = format!("{} {}", criterion.name, criterion.text(best));
+            match found.iter_mut().find(|own| own.0 == best) {
+                Some((_, texts)) => texts.push(text),
+                None => found.push((best, vec![text])),
+            }
+        }
+        let text = |(own, texts): &(usize, Vec<String>)| {
+            format!("`{}` ({})", self.names[*own], texts.join(", "))
+        };
+        let texts: Vec<String> = found.iter().map(text).collect();
+        if texts.is_empty() {
+            return String::new();
+        }
+        format!(
+            "Better in something, but slower than Linux: {}.",
+            texts.join(", ")
+        )
+    }
 }
 
 /// The choice among systems.
 #[derive(Clone, Debug, PartialEq)]
 struct Choice {
-    /// The places of all systems by each criterion.
-    places: Vec<Vec<usize>>,
     /// The systems that no other one beats.
     front: Vec<usize>,
     /// At most [`MOST`] of them, by the sum of their places.
@@ -289,7 +366,7 @@ struct Choice {
 
 impl Choice {
     /// Chooses the systems that no other one beats. One beats another if it has no later place by any criterion, and
-    /// is better by one, by more than noise. If these are more than [`MOST`], only the best by each criterion and the
+    /// is better by one, by more than the margin. If these are more than [`MOST`], only the best by each criterion and the
     /// one with the smallest sum of places remain; and more by this sum, if they are less than [`LEAST`].
     ///
     /// Takes time in the square of the number of systems.
@@ -323,149 +400,52 @@ impl Choice {
             chosen.truncate(front.iter().filter(|own| is_best(own)).count().max(LEAST));
             chosen.sort_by_key(sum);
         }
-        Choice {
-            places,
-            front,
-            chosen,
-        }
+        Choice { front, chosen }
     }
 
-    /// States which system to take, of all.
-    fn summary(&self, first: &str, all: usize) -> String {
-        match (self.front.len(), self.chosen.len() - 1) {
-            (1, _) => format!(
-                "`{first}` is the best of {all} systems: beyond noise, no other is better by any criterion."
-            ),
-            (front, others) if others + 1 < front => format!(
-                "`{first}` is the best compromise of {all} systems. For {front}, no other is as good in all and better \
-                 in one; the best by each criterion follow."
-            ),
-            (_, 1) => format!(
-                "`{first}` is the best compromise of {all} systems. One other is better in something."
-            ),
-            (_, others) => {
-                format!(
-                    "`{first}` is the best compromise of {all} systems. {others} others are better in something."
-                )
+    /// States which system to take. `of` describes all systems to choose from.
+    fn summary(&self, first: &str, of: &str) -> String {
+        let others = match self.front.len() {
+            0 | 1 => {
+                return format!(
+                    "`{first}` is the best of {of}: no other is better by any criterion."
+                );
             }
-        }
-    }
-
-    /// Returns a criterion's number of a system, and what it is measured against.
-    fn number(&self, criterion: &Criterion, places: &[usize], own: usize) -> String {
-        let (name, text) = (criterion.name, criterion.text(own));
-        let all = 0..criterion.values.len();
-        let least = all.min_by(|a, b| criterion.values[*a].total_cmp(&criterion.values[*b]));
-        let least = least.map(|at| criterion.text(at)).unwrap_or_default();
-        match places[own] {
-            1 if text == least => format!("{name} {text} (the best)"),
-            1 => format!("{name} {text} (within noise of the best, {least})"),
-            place => format!("{name} {text} (rank {place}; the best: {least})"),
-        }
-    }
-
-    /// Describes the system to take: each of its numbers and the best one.
-    fn described(&self, criteria: &[Criterion], own: usize) -> String {
-        let numbers = criteria.iter().zip(&self.places);
-        let numbers: Vec<String> = numbers
-            .map(|(criterion, places)| self.number(criterion, places, own))
-            .collect();
-        let text = numbers.join(", ");
-        let mut chars = text.chars();
-        chars
-            .next()
-            .map(|first| first.to_uppercase().chain(chars).collect::<String>() + ".")
-            .unwrap_or_default()
-    }
-
-    /// Describes when one would choose another system than the first, and what it costs.
-    fn reason(&self, criteria: &[Criterion], own: usize) -> String {
-        let first = self.chosen[0];
-        let (mut better, mut price) = (Vec::new(), Vec::new());
-        for (criterion, places) in criteria.iter().zip(&self.places) {
-            if places[own] < places[first] && criterion.is_worse(first, own) {
-                better.push(format!("{} {}", criterion.name, criterion.text(own)));
-            } else if criterion.is_worse(own, first) {
-                price.push(format!("{} {}", criterion.name, criterion.text(own)));
-            }
-        }
-        let reason = match &better[..] {
-            [] => "As good a compromise".to_string(),
-            better => format!("Better: {}", better.join(", ")),
+            2 => "One other is better in something".to_string(),
+            front => format!("{} others are better in something", front - 1),
         };
-        match &price[..] {
-            [] => format!("{reason}."),
-            price => format!("{reason}. Worse: {}.", price.join(", ")),
-        }
+        let more = if self.chosen.len() < self.front.len() {
+            "; the best by each criterion follow"
+        } else {
+            ""
+        };
+        format!("`{first}` is the best compromise of {of}. {others}{more}.")
     }
 }
 
-/// States whether the choice matters to the program of the trace, by the share of its time that the calls take with
-/// Linux's lists.
-fn matters(share: f64) -> String {
-    let percent = match share * 100.0 {
-        small if small < 0.01 => "less than 0.01".to_string(),
-        percent => short(percent),
+/// States what the systems were judged by, and which were not. `left_out` are the systems that no kernel has.
+fn rule(criteria: &[Criterion], has_linux: bool, left_out: &[String]) -> String {
+    let times = criteria.iter().find(|own| own.is_time());
+    let slower = match times.map(|own| &own.margin) {
+        _ if !has_linux => "",
+        Some(Margin::Rounds(_)) => {
+            "Linux is kept unless another system is as fast: one is slower if Linux's time is shorter in each round, \
+             or if the median of the ratios is more than 5% longer. "
+        }
+        _ => {
+            "Linux is kept unless another system is as fast: one is slower if Linux's time is more than 5% shorter. "
+        }
     };
-    let text = format!(
-        "With Linux's lists, these calls take {percent}% of the time of the CPUs that made them"
-    );
-    if share < LEAST_CALLING {
-        format!(
-            "{text}: no allocator makes this program noticeably faster, unless CPUs wait for locks."
-        )
+    let meanings: Vec<String> = criteria.iter().map(Criterion::meaning).collect();
+    let betters: Vec<String> = criteria.iter().map(Criterion::better).collect();
+    let replaced = if has_linux {
+        " It replaces Linux if it is better by a criterion, and not by time alone where these calls take less than 1% \
+         of the CPUs' time."
     } else {
-        format!("{text}: more than that, waits for locks apart, no allocator can save.")
-    }
-}
-
-/// Describes the time of a system in relation to Linux's.
-fn beside(own: usize, linux: usize, times: &[Option<f64>], rounds: &[Vec<f64>]) -> String {
-    let (Some(time), Some(of_linux)) = (times[own], times[linux]) else {
-        return String::new();
+        ""
     };
-    if own == linux {
-        return String::new();
-    }
-    let noise = |is_noise: bool| if is_noise { ", within noise" } else { "" };
-    match Ratio::of(&rounds[own], &rounds[linux]) {
-        Some(ratio) => format!(
-            " Time: {:.2} of Linux's ({:.2} to {:.2}{}).",
-            ratio.median,
-            ratio.least,
-            ratio.most,
-            noise(ratio.is_undecided())
-        ),
-        None => {
-            let is_noise = (time - of_linux).abs() <= SHARE * time.max(of_linux);
-            let ratio = time / of_linux.max(f64::MIN_POSITIVE);
-            format!(" Time: {ratio:.2} of Linux's{}.", noise(is_noise))
-        }
-    }
-}
-
-/// States what the systems were judged by, and which were not.
-fn rule(criteria: &[Criterion], left_out: &[String]) -> String {
-    let meaning = |criterion: &Criterion| {
-        let more = match criterion.name {
-            TIME => " (mean allocation and mean free together)",
-            PRICE => " (mean allocation with the use of its frames, and mean free, together)",
-            UNUSABLE => " (the share of free memory in blocks below 4 MiB)",
-            OWN => " (frames in lists after allocations, and metadata, in percent of memory)",
-            SPREAD => " (regions of 2 MiB that an owner's frames span, over the fewest)",
-            _ => "",
-        };
-        criterion.name.to_string() + more
-    };
-    let better = |Criterion { name, noise, .. }: &Criterion| match noise {
-        Noise::Rounds(_) => format!("a shorter {name} in each round"),
-        Noise::Points(1.0) => format!("more than a point less {name}"),
-        Noise::Points(points) => format!("more than {points} points less {name}"),
-        Noise::Share(share) => format!("more than {:.0}% less {name}", share * 100.0),
-    };
-    let meanings: Vec<String> = criteria.iter().map(meaning).collect();
-    let betters: Vec<String> = criteria.iter().map(better).collect();
-    let without_locks = match left_out {
+    let left_out: Vec<String> = left_out.iter().map(|name| format!("`{name}`")).collect();
+    let without_locks = match &left_out[..] {
         [] => String::new(),
         names => format!(
             " Not judged, since no kernel has such lists without locks: {}.",
@@ -473,9 +453,9 @@ fn rule(criteria: &[Criterion], left_out: &[String]) -> String {
         ),
     };
     format!(
-        "The criteria are {}. Better is {}: smaller differences are noise. A system is left out if another is better \
-         by a criterion and not worse by any. Of the others, the best compromise has the smallest sum of ranks by \
-         criterion. If more than {MOST} are left, those are shown that are the best of them by a \
+        "{slower}The criteria are {}. Better is {}: smaller differences do not count. A system is left out if another \
+         is better by a criterion and not worse by any. Of the others, the best compromise has the smallest sum of \
+         ranks by criterion.{replaced} If more than {MOST} are left, those are shown that are the best of them by a \
          criterion.{without_locks}",
         meanings.join(", "),
         betters.join(", ")
@@ -483,8 +463,11 @@ fn rule(criteria: &[Criterion], left_out: &[String]) -> String {
 }
 
 /// States what the run cannot say.
-fn limits(comparison: &Comparison, was_busy: bool) -> String {
+fn limits(comparison: &Comparison, was_busy: bool, has_linux: bool) -> String {
     let mut text = String::new();
+    if !has_linux {
+        text += &format!("Linux (`{}`) was not compared. ", choice::LINUX);
+    }
     if !comparison.touches {
         text +=
             "Frames were not used (`--touch` uses them), so the cost of cold memory is missing. ";

@@ -20,8 +20,12 @@ pub fn all() -> Vec<SystemSpec> {
 /// Linux's lists as they are in Linux: under a lock. `linux-6` has none.
 pub const LINUX: &str = "linux-6+percpu=locked";
 
-/// Systems whose lists are Linux's without locks, for comparison: no kernel has them.
-pub const WITHOUT_LOCKS: [&str; 2] = ["linux-6", "zones-4"];
+/// Returns `true` for systems whose lists are Linux's without locks: no kernel has them. They show what the locks cost.
+pub fn no_kernel_has(system: &str) -> bool {
+    let mut parts = system.split('+');
+    let name = parts.next().unwrap_or_default();
+    ["linux-6", "zones-4"].contains(&name) && !parts.any(|option| option == "percpu=locked")
+}
 
 /// Returns every system, and before `linux-6` the same with the locks that Linux has.
 pub fn compared() -> Vec<SystemSpec> {
@@ -219,6 +223,16 @@ mod tests {
         let linux = names.iter().position(|name| name == LINUX).unwrap();
         assert_eq!(names[linux + 1].as_str(), "linux-6");
         assert_eq!(names.len(), ROWS.len() + 1);
+        let linux = names.iter().position(|name| name == LINUX).unwrap();
+        assert_eq!(names[linux + 1].as_str(), "linux-6");
+        assert_eq!(names.len(), ROWS.len() + 1);
+        let main: Vec<String> = main().unwrap().iter().map(ToString::to_string).collect();
+        assert_eq!(main, MAIN);
+        assert!(main.iter().all(|name| names.contains(name)));
         assert_eq!(options(&one("lbs-31+batch=7").unwrap()), "batch=7");
+        let rows = names.iter().filter(|name| no_kernel_has(name));
+        assert_eq!(rows.collect::<Vec<_>>(), ["linux-6", "zones-4"]);
+        assert!(no_kernel_has("linux-6+fraction=8"));
+        assert!(!no_kernel_has("linux-6+fraction=8+percpu=locked"));
     }
 }

@@ -131,10 +131,42 @@ fn the_answer_is_above_the_table() {
     let page = markup(&html(&report));
     let place = |text: &str| page.find(text).expect(text);
     assert!(place("made up. Linux is <code>linux-6</code>") < place("<dt>bs</dt>"));
-    assert!(place("<dt>bs</dt>") < place("Unknown: Frames were never touched"));
+    assert!(place("<code>everybuddy advise</code>") < place("<dt>bs</dt>"));
+    assert!(place("<dt>bs</dt>") < place("but slower: <code>is</code>"));
+    assert!(place("but slower") < place("Unknown: Frames were never touched"));
     assert!(place("A system beats another one") < place("table class=\"systems\""));
     report.traces[0].answer = None;
     assert!(!markup(&html(&report)).contains("class=\"answer\""));
+}
+
+#[test]
+fn what_no_kernel_has_is_grey_and_never_the_fastest() {
+    let mut report = small();
+    let trace = &mut report.traces[0];
+    for (at, system) in trace.systems.iter_mut().enumerate() {
+        let mean = 10.0 + at as f64;
+        system
+            .latency
+            .iter_mut()
+            .for_each(|own| own.mean = Some(mean));
+    }
+    let names: Vec<String> = trace.systems.iter().map(|own| own.name.clone()).collect();
+    let fastest = |report: &Report| {
+        let page = markup(&html(report));
+        let (_, rest) = page.split_once("Fastest on average: ").unwrap();
+        (rest.split(' ').next().unwrap().to_string(), page.clone())
+    };
+    let (name, page) = fastest(&report);
+    assert_eq!(name, names[0]);
+    assert!(!page.contains("class=\"apart\"") && !page.contains("Grey systems"));
+    report.traces[0].systems[0].is_apart = true;
+    let (name, page) = fastest(&report);
+    assert_eq!(name, names[1]);
+    let place = |text: &str| page.find(text).expect(text);
+    let line = |name: &str| place(&format!("<tr data-system=\"{name}\""));
+    assert!(line(&names[1]) < place("<tbody class=\"apart\">"));
+    assert!(place("<tbody class=\"apart\">") < line(&names[0]));
+    assert!(page.contains("Grey systems are not judged"));
 }
 
 #[test]

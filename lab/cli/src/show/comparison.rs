@@ -5,6 +5,8 @@
 //! # Invariants
 //! Every column that can appear has one line of legend.
 
+use std::collections::BTreeSet;
+
 use everybuddy_measure::answer::Answer;
 use everybuddy_measure::choice;
 use everybuddy_measure::replay::background_load::HostInfo;
@@ -66,6 +68,16 @@ pub fn legend(
             out += &style.wrapped(&head, 22, &column.legend);
             heads.push(head);
         }
+    }
+    let apart = tables.iter().flat_map(|table| &table.names);
+    let apart: BTreeSet<&str> = apart
+        .map(String::as_str)
+        .filter(|name| choice::no_kernel_has(name))
+        .collect();
+    if !apart.is_empty() {
+        let names: Vec<&str> = apart.into_iter().collect();
+        let meaning = "not judged: no kernel has such lists without locks";
+        out += &style.wrapped(&names.join(", "), 22, meaning);
     }
     let meaning = "the same replay with no allocator; all other times include it";
     out += &style.wrapped(OVERHEAD, 22, meaning);
@@ -159,17 +171,21 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
     style.bold(&comparison.trace) + rest
 }
 
-/// Renders the answer: which system to take, the others that one could choose, and whether it matters.
+/// Renders the answer: which system to take, whether it matters, what to do next, and the others that one could choose.
 fn answer(answer: &Answer, style: &Style) -> String {
     let names = answer.systems.iter().map(|(name, _)| name.chars().count());
     let indent = names.max().unwrap_or(0).max("matters".len()) + 2;
     let mut out = style.entry("answer", indent, &answer.summary);
+    let entry = |name: &str, text: &str| match text {
+        "" => String::new(),
+        text => style.entry(name, indent, text),
+    };
+    out += &entry("matters", &answer.matters);
+    out += &entry("next", &answer.next);
     for (name, text) in &answer.systems {
-        out += &style.entry(name, indent, text);
+        out += &entry(name, text);
     }
-    if !answer.matters.is_empty() {
-        out += &style.entry("matters", indent, &answer.matters);
-    }
+    out += &entry("slower", &answer.slower);
     out + &style.entry("unknown", indent, &answer.limits) + "\n"
 }
 
@@ -211,7 +227,7 @@ pub fn closing(
     let mut out = legend(comparisons, rows, answers, which, style);
     let is_linux = |row: &Row| row.name() == choice::LINUX;
     if rows.iter().flatten().any(is_linux) {
-        let meaning = "today's Linux; linux-6 is the same without the locks of its lists";
+        let meaning = "today's Linux, with the locks of its lists";
         out += &style.wrapped(choice::LINUX, 22, meaning);
     }
     if which == Which::Default {

@@ -1,14 +1,24 @@
 //! Tests of the choice and of its sentences.
 
+use std::borrow::Cow;
+
+use everybuddy_metrics::Better;
+
+use super::criteria::{TIME, own_memory, points_of};
 use super::*;
+use crate::replay::memory::Memory;
+use crate::replay::pace::Pace;
+use crate::replay::script::Assignment;
+
+mod tables;
 
 /// Creates what systems are judged by, from one line of whole numbers per criterion.
-fn criteria(noise: &Noise, values: &[&[f64]]) -> Vec<Criterion> {
+fn criteria(margin: &Margin, values: &[&[f64]]) -> Vec<Criterion> {
     let criterion = |values: &&[f64]| Criterion {
         name: "a number",
         unit: "",
         values: values.to_vec(),
-        noise: noise.clone(),
+        margin: margin.clone(),
     };
     values.iter().map(criterion).collect()
 }
@@ -27,12 +37,12 @@ fn the_beaten_never_appear_and_the_best_always_do() {
             .collect();
         let lines: Vec<&[f64]> = lines.iter().map(|line| &line[..]).collect();
         let exact = round % 2 == 0;
-        let noise = if exact {
-            Noise::Points(0.0)
+        let margin = if exact {
+            Margin::Points(0.0)
         } else {
-            Noise::Points(3.0)
+            Margin::Points(3.0)
         };
-        let criteria = criteria(&noise, &lines);
+        let criteria = criteria(&margin, &lines);
         let choice = Choice::of(&criteria);
         shortened += usize::from(choice.chosen.len() < choice.front.len());
         assert!(choice.chosen.len() >= LEAST.min(choice.front.len()));
@@ -45,7 +55,8 @@ fn the_beaten_never_appear_and_the_best_always_do() {
             assert!(choice.front.contains(own));
             assert!(!exact || !(0..26).any(beats), "{own} is beaten: {choice:?}");
         }
-        for (line, places) in lines.iter().zip(&choice.places) {
+        for (line, criterion) in lines.iter().zip(&criteria) {
+            let places = criterion.places();
             let is_first = |own: &usize| places[*own] == 1;
             assert!(choice.chosen.iter().any(is_first), "{choice:?}");
             let least = line.iter().copied().fold(f64::INFINITY, f64::min);
@@ -58,63 +69,30 @@ fn the_beaten_never_appear_and_the_best_always_do() {
 
 #[test]
 fn noise_makes_ties() {
-    let of = |noise: &Noise, values: &[&[f64]]| Choice::of(&criteria(noise, values)).chosen;
+    let of = |margin: &Margin, values: &[&[f64]]| Choice::of(&criteria(margin, values)).chosen;
     // The first is a little slower than the second and much better otherwise: one beats the other.
     let values: &[&[f64]] = &[&[104.0, 100.0], &[1.0, 9.0]];
-    assert_eq!(of(&Noise::Share(0.05), values), [0]);
-    assert_eq!(of(&Noise::Share(0.0), values), [1, 0]);
-    assert_eq!(of(&Noise::Points(4.0), values), [0]);
-    assert_eq!(of(&Noise::Points(3.9), values), [1, 0]);
+    assert_eq!(of(&Margin::Share(0.05), values), [0]);
+    assert_eq!(of(&Margin::Share(0.0), values), [1, 0]);
+    assert_eq!(of(&Margin::Points(4.0), values), [0]);
+    assert_eq!(of(&Margin::Points(3.9), values), [1, 0]);
     // Rounds decide, where no round is an exception.
-    let in_each = Noise::Rounds(vec![vec![104.0, 52.0], vec![100.0, 50.0]]);
-    let in_most = Noise::Rounds(vec![vec![104.0, 52.0], vec![100.0, 53.0]]);
-    let mut both = criteria(&Noise::Share(0.05), values);
-    both[0].noise = in_each;
+    let in_each = Margin::Rounds(vec![vec![104.0, 52.0], vec![100.0, 50.0]]);
+    let in_most = Margin::Rounds(vec![vec![104.0, 52.0], vec![100.0, 53.0]]);
+    let mut both = criteria(&Margin::Share(0.05), values);
+    both[0].margin = in_each;
     assert_eq!(Choice::of(&both).chosen, [1, 0], "the faster is first");
-    both[0].noise = in_most;
+    both[0].margin = in_most;
     assert_eq!(Choice::of(&both).chosen, [0]);
     // Steps of noise add up to a difference: the first beats the last, and the second beats nothing.
-    let steps = criteria(&Noise::Points(1.0), &[&[1.0, 2.0, 3.0]]);
+    let steps = criteria(&Margin::Points(1.0), &[&[1.0, 2.0, 3.0]]);
     assert_eq!(steps[0].places(), [1, 1, 3]);
     assert_eq!(Choice::of(&steps).chosen, [0, 1]);
     // A later place is not enough: the last is within noise of the second, which beats the first.
     let values: &[&[f64]] = &[&[1.0, 1.9, 2.5], &[9.0, 1.0, 1.0]];
-    assert_eq!(of(&Noise::Points(1.0), values), [1, 2]);
+    assert_eq!(of(&Margin::Points(1.0), values), [1, 2]);
     // Numbers that are written alike are equal.
-    assert_eq!(of(&Noise::Share(0.0), &[&[0.001, 0.0]]), [0, 1]);
-}
-
-#[test]
-fn the_first_is_described_and_the_others_say_when_to_choose_them() {
-    let mut both = criteria(
-        &Noise::Share(0.05),
-        &[&[10.0, 20.0, 11.0], &[3.0, 1.0, 1.5], &[1.0, 1.0, 1.0]],
-    );
-    for (criterion, (name, unit)) in
-        both.iter_mut()
-            .zip([(TIME, " ns"), ("a number", ""), ("another", "%")])
-    {
-        (criterion.name, criterion.unit) = (name, unit);
-    }
-    let choice = Choice::of(&both);
-    // Ranks: 1 + 3, 3 + 1, and 2 + 2 of the third; of equal sums, the faster is first.
-    assert_eq!(choice.chosen, [0, 2, 1]);
-    assert_eq!(
-        choice.described(&both, 0),
-        "Time 10.0 ns (the best), a number 3.00 (rank 3; the best: 1.00), another 1.00% (the best)."
-    );
-    assert_eq!(
-        choice.reason(&both, 1),
-        "Better: a number 1.00. Worse: time 20.0 ns."
-    );
-    // What is within noise of the best has the first rank, too.
-    let near = criteria(&Noise::Points(1.0), &[&[1.0, 2.0]]);
-    let near_choice = Choice::of(&near);
-    assert_eq!(
-        near_choice.described(&near, 1),
-        "A number 2.00 (within noise of the best, 1.00)."
-    );
-    assert_eq!(near_choice.reason(&near, 1), "As good a compromise.");
+    assert_eq!(of(&Margin::Share(0.0), &[&[0.001, 0.0]]), [0, 1]);
 }
 
 #[test]
@@ -127,7 +105,7 @@ fn the_first_is_not_the_best_by_one_criterion_at_any_price() {
     let two: Vec<f64> = (0..26)
         .map(|at| if at == 1 { 40.0 } else { worst(at) })
         .collect();
-    let both = criteria(&Noise::Points(0.5), &[&one, &two, &two]);
+    let both = criteria(&Margin::Points(0.5), &[&one, &two, &two]);
     assert_eq!(Choice::of(&both).chosen[0], 1);
 }
 
@@ -155,53 +133,71 @@ fn the_choice_matters_by_the_time_of_the_calls() {
 
 #[test]
 fn the_rule_says_what_decides() {
-    let mut both = criteria(&Noise::Share(0.05), &[&[1.0], &[1.0]]);
-    (both[0].name, both[0].noise) = (TIME, Noise::Rounds(vec![vec![1.0]]));
-    let text = rule(&both, &[]);
+    let mut both = criteria(&Margin::Share(0.05), &[&[1.0], &[1.0]]);
+    (both[0].name, both[0].margin) = (TIME, Margin::Rounds(vec![vec![1.0]]));
+    let text = rule(&both, true, &[]);
     assert!(!text.contains("Not judged"), "{text}");
-    let of_two = rule(&both, &["`linux-6`".to_string(), "`zones-4`".to_string()]);
+    let of_two = rule(&both, true, &["linux-6".to_string(), "zones-4".to_string()]);
     assert!(of_two.ends_with("without locks: `linux-6`, `zones-4`."));
-    assert!(
-        text.contains("time (mean allocation and mean free together), a number."),
-        "{text}"
-    );
-    assert!(
-        text.contains("a shorter time in each round, more than 5% less a number:"),
-        "{text}"
-    );
-    both[0].noise = Noise::Points(points(2));
-    assert!(rule(&both, &[]).contains("more than 5 points less time"));
+    for part in [
+        "if the median of the ratios is more than 5% longer.",
+        "time (mean allocation and mean free together), a number.",
+        "a shorter time in each round, more than 5% less a number: smaller",
+        "not by time alone where these calls take less than 1%",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let without = rule(&both, false, &[]);
+    assert!(!without.contains("Linux"), "{without}");
+    both[0].margin = Margin::Means(0.05);
+    assert!(rule(&both, true, &[]).contains("if Linux's time is more than 5% shorter."));
+    both[0].margin = Margin::Points(points_of(2));
+    assert!(rule(&both, true, &[]).contains("more than 5 points less time"));
     let summary = |front: usize, chosen: usize| {
-        let (front, chosen) = ((0..front).collect(), (0..chosen).collect());
-        let places = Vec::new();
-        Choice {
-            places,
-            front,
-            chosen,
-        }
-        .summary("bs", 26)
+        let choice = Choice {
+            front: (0..front).collect(),
+            chosen: (0..chosen).collect(),
+        };
+        choice.summary("bs", "26 systems")
     };
-    let best = "`bs` is the best of 26 systems: beyond noise, no other is better by any criterion.";
+    let best = "`bs` is the best of 26 systems: no other is better by any criterion.";
     assert_eq!(summary(1, 1), best);
     let compromise = "`bs` is the best compromise of 26 systems. ";
     let others = format!("{compromise}3 others are better in something.");
     assert_eq!(summary(4, 4), others);
     assert!(summary(2, 2).ends_with("One other is better in something."));
-    assert!(summary(9, 5).starts_with(&format!("{compromise}For 9, no other")));
+    let more = "8 others are better in something; the best by each criterion follow.";
+    assert_eq!(summary(9, 5), format!("{compromise}{more}"));
 }
 
 #[test]
-fn linux_stands_beside_each_with_an_interval() {
-    let times = [Some(5.0), Some(10.0), Some(10.2)];
-    let rounds = [vec![5.0, 6.0], vec![10.0, 10.0], vec![10.5, 9.5]];
-    let text = |own, rounds: &[Vec<f64>]| beside(own, 1, &times, rounds);
-    assert_eq!(text(0, &rounds), " Time: 0.55 of Linux's (0.50 to 0.60).");
-    assert_eq!(text(1, &rounds), "");
+fn a_time_stands_beside_linuxs_with_an_interval() {
+    let of = |own: &[f64], linux: &[f64]| {
+        let mean = |rounds: &[f64]| Some(rounds.iter().sum::<f64>() / rounds.len() as f64);
+        Beside::of(mean(own), mean(linux), [own, linux]).unwrap()
+    };
+    let fast = of(&[5.0, 6.0], &[10.0, 10.0]);
+    assert_eq!(fast.text(), " Time: 0.55 of Linux's (0.50 to 0.60).");
+    assert!(!fast.is_slower());
+    let near = of(&[10.5, 9.5], &[10.0, 10.0]);
     assert_eq!(
-        text(2, &rounds),
+        near.text(),
         " Time: 1.00 of Linux's (0.95 to 1.05, within noise)."
     );
-    let none = [vec![], vec![], vec![]];
-    assert_eq!(text(0, &none), " Time: 0.50 of Linux's.");
-    assert_eq!(text(2, &none), " Time: 1.02 of Linux's, within noise.");
+    assert!(!near.is_slower());
+    // A little slower in each round is slower, and so is a median that is much longer, whatever one round says.
+    assert!(of(&[10.2, 10.1, 10.2], &[10.0; 3]).is_slower());
+    let disturbed = of(&[14.0, 8.0, 15.0], &[10.0; 3]);
+    assert!(disturbed.is_slower());
+    assert_eq!(disturbed.text(), " Time: 1.40 of Linux's (0.80 to 1.50).");
+    assert!(!of(&[10.4, 9.0, 10.5], &[10.0; 3]).is_slower());
+    // Without rounds, a twentieth decides.
+    let of_means = |own: f64| Beside::of(Some(own), Some(10.0), [&[], &[]]).unwrap();
+    assert_eq!(of_means(5.0).text(), " Time: 0.50 of Linux's.");
+    assert_eq!(
+        of_means(10.2).text(),
+        " Time: 1.02 of Linux's, within noise."
+    );
+    assert!(!of_means(10.2).is_slower() && of_means(10.6).is_slower());
+    assert!(Beside::of(None, Some(1.0), [&[], &[]]).is_none());
 }

@@ -13,6 +13,7 @@ use everybuddy_metrics::{At, Better, COLUMNS, Column as Spec, Group, METRICS, Pl
 
 use super::Row;
 use super::comparison::{FLOOR, TIMER};
+use crate::choice;
 
 /// The maximum number of systems that may share the mark of the best value.
 const SHARED: usize = 3;
@@ -66,7 +67,7 @@ impl Column {
 pub struct Table {
     /// The names of the lines.
     pub names: Vec<String>,
-    /// The lines that compete for the best value.
+    /// The lines that compete for the best value. All lines after them but the last are of systems that no kernel has.
     pub competing: Range<usize>,
     /// The columns.
     pub columns: Vec<Column>,
@@ -83,7 +84,8 @@ pub enum Which {
     All,
 }
 
-/// Arranges the rows of one trace's comparison: systems, then the overhead of the replay.
+/// Arranges the rows of one trace's comparison: systems, those that no kernel has, then the overhead of the replay.
+/// Only the first compete.
 pub fn compared(rows: &[Row], which: Which, threads: usize) -> Table {
     let whole: Vec<&Row> = rows
         .iter()
@@ -96,7 +98,9 @@ pub fn compared(rows: &[Row], which: Which, threads: usize) -> Table {
             names.push(name);
         }
     }
-    let competing = 0..names.len();
+    names.sort_by_key(|name| choice::no_kernel_has(name));
+    let competing = names.partition_point(|name| !choice::no_kernel_has(name));
+    let competing = 0..competing;
     names.push(FLOOR.to_string());
     let floor = whole
         .iter()
@@ -305,6 +309,38 @@ mod tests {
         assert!(text(&table, ["splits", "count"]).is_empty());
         let table = compared(&rows(), Which::All, 1);
         assert_eq!(text(&table, ["splits", "count"]), ["1,234", "0", ""]);
+    }
+
+    #[test]
+    fn what_no_kernel_has_comes_last_and_is_never_the_best() {
+        let rename = |row: Row| Row {
+            system: match row.system.as_str() {
+                "bs" => "linux-6".to_string(),
+                _ => row.system.clone(),
+            },
+            ..row
+        };
+        let mut rows: Vec<Row> = rows().into_iter().map(rename).collect();
+        let other = |row: &Row| Row {
+            system: "bs".to_string(),
+            value: row.value + 1.0,
+            ..row.clone()
+        };
+        let others = rows.iter().filter(|row| row.system == "is").map(other);
+        rows.extend(others.collect::<Vec<_>>());
+        let time = rows.iter_mut().find(|row| row.system == "linux-6");
+        time.unwrap().value = 1.0;
+        let table = compared(&rows, Which::Default, 1);
+        assert_eq!(table.names, ["is", "bs", "linux-6", OVERHEAD]);
+        assert_eq!(table.competing, 0..2);
+        let mean = table
+            .columns
+            .iter()
+            .find(|own| own.head == ["alloc", "mean ns"]);
+        let mean = mean.unwrap();
+        assert_eq!(mean.texts, ["8.00", "9.00", "1.00", "0.50"]);
+        let best = mean.best(&table.competing);
+        assert_eq!(best, [true, false, false, false]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! second states a result, computed from the numbers.
 //!
 //! # Invariants
-//! A result covers all systems, shown or not. If the numbers support no result, the caption has none.
+//! A result covers all systems that compete, shown or not. If the numbers support no result, the caption has none.
 
 use super::words::{count, duration, memory, percent, short};
 use crate::report::{Report, System, Trace};
@@ -83,7 +83,7 @@ fn plain(figure: &str) -> &'static str {
     }
 }
 
-/// Returns the systems with the smallest and the largest value, and both values.
+/// Returns the competing systems with the smallest and the largest value, and both values.
 fn extremes(
     systems: &[System],
     value: impl Fn(&System) -> Option<f64>,
@@ -91,6 +91,7 @@ fn extremes(
     let known = || {
         systems
             .iter()
+            .filter(|s| !s.is_apart)
             .filter_map(|s| Some((s.name.as_str(), value(s).filter(|v| v.is_finite())?)))
     };
     let by = |a: &(&str, f64), b: &(&str, f64)| a.1.total_cmp(&b.1);

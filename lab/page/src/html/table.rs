@@ -20,10 +20,13 @@ pub(crate) fn answer(answer: &Answer, anchor: &str) -> Markup {
         section.answer aria-labelledby={ (anchor) "-answer" } {
             h3 id={ (anchor) "-answer" } { "Answer" }
             p.first { (definitions::words(&answer.summary)) }
-            @if !answer.matters.is_empty() { p { (definitions::words(&answer.matters)) } }
+            @for text in [&answer.matters, &answer.next] {
+                @if !text.is_empty() { p { (definitions::words(text)) } }
+            }
             dl {
                 @for (name, text) in &answer.systems { div { dt { (name) } dd { (text) } } }
             }
+            @if !answer.slower.is_empty() { p { (definitions::words(&answer.slower)) } }
             p.note { "Unknown: " (definitions::words(&answer.limits)) }
             p.note { (definitions::words(&answer.rule)) }
         }
@@ -52,14 +55,8 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
                         }
                     }
                 }
-                tbody {
-                    @for (at, system) in trace.systems.iter().enumerate() {
-                        tr data-system=(system.name) {
-                            th scope="row" title=(system.parameters) { (system.name) }
-                            @for column in columns { (cell(column, at)) }
-                        }
-                    }
-                }
+                (lines(trace, false))
+                (lines(trace, true))
                 @if has_overhead {
                     tfoot {
                         tr {
@@ -72,6 +69,9 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
         }
         p.note {
             "★ best of its column. ↓ lower is better, ↑ higher is better. "
+            @if trace.systems.iter().any(|system| system.is_apart) {
+                "Grey systems are not judged: no kernel has such lists without locks. "
+            }
             @if report.timer_floor_ns > 0.0 {
                 "≤" (format!("{:.0}", report.timer_floor_ns)) " is below the resolution of this timer. "
             }
@@ -92,6 +92,26 @@ pub(crate) fn table(report: &Report, trace: &Trace) -> Markup {
             summary { "Effective parameters of each system on this memory" }
             dl {
                 @for system in &trace.systems { div { dt { (system.name) } dd { (system.parameters) } } }
+            }
+        }
+    }
+}
+
+/// Renders the lines of the systems that compete, or of those that do not. These stay below when the others are sorted.
+fn lines(trace: &Trace, is_apart: bool) -> Markup {
+    let systems = trace.systems.iter().enumerate();
+    let mut own = systems
+        .filter(|(_, system)| system.is_apart == is_apart)
+        .peekable();
+    html! {
+        @if !is_apart || own.peek().is_some() {
+            tbody.apart[is_apart] {
+                @for (at, system) in own {
+                    tr data-system=(system.name) {
+                        th scope="row" title=(system.parameters) { (system.name) }
+                        @for column in &trace.table.columns { (cell(column, at)) }
+                    }
+                }
             }
         }
     }

@@ -18,6 +18,8 @@ pub struct System {
     pub name: String,
     /// The effective parameters on this memory, in words.
     pub parameters: String,
+    /// Whether the system competes with no other one, since no kernel could have it.
+    pub is_apart: bool,
     /// The latency of calls.
     pub latency: [Latency; 2],
     /// 1 - frames that crossed the border of the per-CPU layer / order-0 calls, at least 0. `None` without lists.

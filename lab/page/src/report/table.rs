@@ -38,15 +38,20 @@ pub struct Column {
     pub overhead: String,
 }
 
-/// The systems that no other one beats, in the sentences of the terminal.
+/// Whether to keep Linux or which system to take, in the sentences of the terminal.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
     /// Which system to take. Text in back quotes is code.
     pub summary: String,
-    /// The systems, each with its reason and its price.
-    pub systems: Vec<(String, String)>,
     /// Whether the choice matters to the program of the trace; empty if that is not known.
     pub matters: String,
+    /// What to do next; empty if that is not known. Text in back quotes is code.
+    pub next: String,
+    /// The systems, each with its reason and its price.
+    pub systems: Vec<(String, String)>,
+    /// Systems that are better in something, and were not considered; empty if there are none. Text in back quotes is
+    /// code.
+    pub slower: String,
     /// What the run cannot say. Text in back quotes is code.
     pub limits: String,
     /// What they were judged by. Text in back quotes is code.

@@ -155,6 +155,8 @@ fn trace(plan: &Plan, random: &mut Random) -> Trace {
                 })
                 .into(),
             matters: "With Linux's lists, these calls take 0.25% of the time.".into(),
+            next: "`everybuddy advise` knows settings.".into(),
+            slower: "Better, but slower: `is`.".into(),
             limits: "Frames were never touched (`everybuddy simulate`).".into(),
         }),
         systems,

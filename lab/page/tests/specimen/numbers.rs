@@ -68,6 +68,7 @@ pub(crate) fn system(
     System {
         name: name.into(),
         parameters: parameters.into(),
+        is_apart: false,
         latency: [
             latency(kind, random),
             Latency {

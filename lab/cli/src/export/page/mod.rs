@@ -329,8 +329,10 @@ pub fn compared(
         table: table(comparison, rows),
         answer: answer.map(|answer| page::Answer {
             summary: answer.summary,
-            systems: answer.systems,
             matters: answer.matters,
+            next: answer.next,
+            systems: answer.systems,
+            slower: answer.slower,
             limits: answer.limits,
             rule: answer.rule,
         }),
@@ -347,7 +349,8 @@ fn table(comparison: &Comparison, rows: &[Row]) -> page::Table {
         mut columns,
     } = table::compared(rows, Which::Defined, comparison.threads);
     columns.sort_by_key(|column| !answer::is_judged(column));
-    let overhead = names.len() > competing.len();
+    // The last line is the overhead of the replay.
+    let systems = names.len().saturating_sub(1);
     let column = |column: Column| {
         let best = column.best(&competing);
         let mut texts = column.texts;
@@ -356,10 +359,10 @@ fn table(comparison: &Comparison, rows: &[Row]) -> page::Table {
             head: column.head.map(Cow::into_owned),
             legend: column.legend.into_owned(),
             better: column.better,
-            overhead: overhead.then(|| texts.pop()).flatten().unwrap_or_default(),
-            values: column.values.into_iter().take(competing.len()).collect(),
+            overhead: texts.pop().unwrap_or_default(),
+            values: column.values.into_iter().take(systems).collect(),
             texts,
-            best: best.into_iter().take(competing.len()).collect(),
+            best: best.into_iter().take(systems).collect(),
         }
     };
     page::Table {

@@ -12,7 +12,7 @@ use everybuddy_measure::choice;
 use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::rows::Row;
 
-/// Returns the systems of the rows of one trace, in the order of the rows.
+/// Returns the systems of the rows of one trace, in the order of their table.
 pub(super) fn systems(comparison: &Comparison, rows: &[Row]) -> Vec<page::System> {
     let mut names: Vec<String> = Vec::new();
     for row in rows.iter().filter(|row| row.is_of_system()) {
@@ -20,6 +20,7 @@ pub(super) fn systems(comparison: &Comparison, rows: &[Row]) -> Vec<page::System
             names.push(row.name());
         }
     }
+    names.sort_by_key(|name| choice::no_kernel_has(name));
     let own = |name: String| {
         let find = |operation: &str, metric: &str, statistic: &str| {
             let key = (operation, metric, statistic, None);
@@ -42,6 +43,7 @@ pub(super) fn systems(comparison: &Comparison, rows: &[Row]) -> Vec<page::System
         };
         page::System {
             parameters: parameters(comparison, &name),
+            is_apart: choice::no_kernel_has(&name),
             latency: ["allocate", "free"].map(latency),
             service_ratio: find("all", "service_ratio", "value"),
             miss_rate: find("all", "miss_rate", "value"),
