@@ -105,11 +105,19 @@ fn judge(
             trial.is_time_a_reason(),
         )
     } else {
-        let of = match (trial.linux, candidates.len()) {
-            (None, _) => format!("{} systems", trial.judged),
-            (Some(_), fast) => fast_of(fast, trial.judged),
+        let of = match trial.linux {
+            None => format!("{} systems", trial.judged),
+            Some(_) => fast_of(candidates.len(), trial.judged),
         };
-        choice.summary(&trial.names[first], &of)
+        match candidates.len() {
+            1 => format!(
+                "`{}` is the only system, of {}, that serves what others serve and is not slower than Linux (`{}`).",
+                trial.names[first],
+                trial.judged,
+                choice::LINUX
+            ),
+            _ => choice.summary(&trial.names[first], &of),
+        }
     };
     match (trial.refusing, trial.serves_linux) {
         (0, _) => (),
@@ -139,16 +147,12 @@ fn judge(
 
 /// Describes the systems that are not slower than Linux, by their number.
 fn fast_of(fast: usize, judged: usize) -> String {
-    let (systems, are) = match fast {
-        1 => ("system", "is"),
-        _ => ("systems", "are"),
-    };
     let of_all = match judged - fast {
         0 => String::new(),
         _ => format!(", of {judged},"),
     };
     format!(
-        "the {fast} {systems}{of_all} that {are} not slower than Linux (`{}`)",
+        "the {fast} systems{of_all} that are not slower than Linux (`{}`)",
         choice::LINUX
     )
 }
@@ -366,8 +370,8 @@ struct Choice {
 
 impl Choice {
     /// Chooses the systems that no other one beats. One beats another if it has no later place by any criterion, and
-    /// is better by one, by more than the margin. If these are more than [`MOST`], only the best by each criterion and the
-    /// one with the smallest sum of places remain; and more by this sum, if they are less than [`LEAST`].
+    /// is better by one, by more than the margin. If these are more than [`MOST`], only the best by each criterion and
+    /// the one with the smallest sum of places remain; and more by this sum, if they are less than [`LEAST`].
     ///
     /// Takes time in the square of the number of systems.
     fn of(criteria: &[Criterion]) -> Choice {
@@ -408,7 +412,7 @@ impl Choice {
         let others = match self.front.len() {
             0 | 1 => {
                 return format!(
-                    "`{first}` is the best of {of}: no other is better by any criterion."
+                    "`{first}` is the best of {of}: no other of them is better by any criterion."
                 );
             }
             2 => "One other is better in something".to_string(),

@@ -11,8 +11,8 @@ const LINUX: &str = choice::LINUX;
 /// the spread.
 type Line = (&'static str, [f64; 5]);
 
-/// What is measured, on one thread or on several. All calls of Linux take 1,000 times its time for a pair, in the time of
-/// the recording.
+/// What is measured, on one thread or on several. All calls take 1,000 times Linux's time for a pair, within the time
+/// of the recording.
 fn comparison(threads: usize, recorded_ns: u64) -> Comparison {
     Comparison {
         trace: "by hand".to_string(),
@@ -106,7 +106,7 @@ fn one_a_system_that_is_as_fast_and_better_replaces_linux() {
     assert_eq!(
         answer.summary,
         "`everybuddy` is the best of the 2 systems, of 4, that are not slower than Linux (`linux-6+percpu=locked`): no \
-         other is better by any criterion."
+         other of them is better by any criterion."
     );
     assert_eq!(
         entries(&answer),
@@ -296,7 +296,7 @@ fn without_linux_the_best_compromise_is_named() {
     let answer = judged(&comparison(1, 120_000), &table(&lines, 0), &[QUIET; 2]);
     assert_eq!(
         answer.summary,
-        "`nbbs` is the best of 2 systems: no other is better by any criterion."
+        "`nbbs` is the best of 2 systems: no other of them is better by any criterion."
     );
     assert!(answer.next.is_empty() && answer.slower.is_empty());
     assert!(
@@ -328,8 +328,8 @@ fn linux_that_refuses_what_others_serve_is_not_kept() {
     let answer = judged(&comparison(1, 0), &table, &[QUIET; 3]);
     assert_eq!(
         answer.summary,
-        "`bs` is the best of the 1 system, of 3, that is not slower than Linux (`linux-6+percpu=locked`): no other is \
-         better by any criterion. Linux refused requests that others served."
+        "`bs` is the only system, of 3, that serves what others serve and is not slower than Linux \
+         (`linux-6+percpu=locked`). Linux refused requests that others served."
     );
     // Without times, no system is shown to be as fast.
     let mut counts = table.clone();
