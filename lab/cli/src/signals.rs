@@ -3,13 +3,16 @@
 //! A recording ends properly when the user ends it, and a file that is about to appear leaves no temporary file.
 //!
 //! # Invariants
-//! Unless a [`Hold`] exists, the signals terminate the program as if it had no handlers. Signals that the program's
-//! parent told it to ignore stay ignored.
+//! Unless a [`Hold`] exists, the signals terminate the program as if it had no handlers. Of several, the last one that
+//! ends lets them. Signals that the program's parent told it to ignore stay ignored.
 
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 #[cfg(unix)]
 use signal_hook::consts::SIGHUP;
@@ -32,12 +35,18 @@ struct State {
     is_deadly: Arc<AtomicBool>,
     /// The last signal; 0 if none arrived.
     last: Arc<AtomicUsize>,
+    /// How many [`Hold`]s exist.
+    holds: Mutex<usize>,
 }
 
 impl State {
     fn last(&self) -> Option<i32> {
         let signal = self.last.load(Ordering::SeqCst) as i32;
         (signal != 0).then_some(signal)
+    }
+
+    fn holds(&self) -> MutexGuard<'_, usize> {
+        self.holds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -50,6 +59,7 @@ fn state() -> io::Result<&'static State> {
     let state = State {
         is_deadly: Arc::new(AtomicBool::new(true)),
         last: Arc::new(AtomicUsize::new(0)),
+        holds: Mutex::new(0),
     };
     for signal in SIGNALS.iter().filter(|signal| !is_ignored(**signal)) {
         flag::register_conditional_default(*signal, Arc::clone(&state.is_deadly))?;
@@ -77,8 +87,13 @@ impl Hold {
     /// Returns an error if the operating system rejects the handlers.
     pub(crate) fn new() -> io::Result<Hold> {
         let state = state()?;
-        state.last.store(0, Ordering::SeqCst);
-        state.is_deadly.store(false, Ordering::SeqCst);
+        let mut holds = state.holds();
+        if *holds == 0 {
+            state.last.store(0, Ordering::SeqCst);
+            state.is_deadly.store(false, Ordering::SeqCst);
+        }
+        *holds += 1;
+        drop(holds);
         Ok(Hold(state))
     }
 
@@ -87,10 +102,14 @@ impl Hold {
         self.0.last()
     }
 
-    /// Lets signals terminate the program again. Returns the last signal that did not.
+    /// Lets signals terminate the program again, unless there is another one. Returns the last signal that did not
+    /// terminate it; `None` if another one is there, which has to act on it.
     fn end(self) -> Option<i32> {
         let state = self.0;
         drop(self);
+        if *state.holds() > 0 {
+            return None;
+        }
         // Read last: a signal that arrives in between terminates the program by itself.
         state.last()
     }
@@ -98,7 +117,11 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.is_deadly.store(true, Ordering::SeqCst);
+        let mut holds = self.0.holds();
+        *holds -= 1;
+        if *holds == 0 {
+            self.0.is_deadly.store(true, Ordering::SeqCst);
+        }
     }
 }
 
@@ -112,4 +135,33 @@ pub(crate) fn deferred<T>(work: impl FnOnce() -> T) -> T {
         let _ = emulate_default_handler(signal);
     }
     result
+}
+
+/// Performs long work. If a signal arrives meanwhile, calls `interrupted` on another thread while the work goes on, and
+/// the signal then terminates the program.
+pub(crate) fn interruptible<T>(interrupted: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
+    /// How often to look for a signal.
+    const LOOK: Duration = Duration::from_millis(100);
+    // Without handlers, the work is interrupted without a word.
+    let Ok(hold) = Hold::new() else {
+        return work();
+    };
+    thread::scope(|scope| {
+        let (ended, end) = mpsc::channel::<()>();
+        let hold = &hold;
+        scope.spawn(move || {
+            while end.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if let Some(signal) = hold.signal() {
+                    interrupted();
+                    // Does not return, except for a signal that is unknown here.
+                    let _ = emulate_default_handler(signal);
+                    return;
+                }
+            }
+        });
+        let result = work();
+        // A signal after the last look came when the work was done: its results are about to be printed.
+        drop(ended);
+        result
+    })
 }

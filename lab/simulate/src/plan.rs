@@ -4,7 +4,7 @@
 //!
 //! # Invariants
 //! The order of the rows, and every value, depend on the plan alone: neither on the number of threads nor on the cells
-//! that an earlier run has simulated.
+//! that an earlier run has simulated. One load is simulated after the other, and of a load the cells of few CPUs first.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -127,6 +127,11 @@ impl Plan {
         cells
     }
 
+    /// Returns what a cell costs, as far as it is known before: its CPUs, each of which makes as many calls.
+    pub fn cost(id: &CellId) -> u64 {
+        u64::from(id.cpus)
+    }
+
     /// Returns the frames of the memory under a load.
     pub fn memory(&self, load: &Load, cpus: u16) -> u64 {
         match load {
@@ -244,8 +249,8 @@ impl Plan {
         left.sum()
     }
 
-    /// Returns the ranges of cells that are simulated one after the other. Ranges whose cells are all known are
-    /// omitted. A cell depends on others only if systems [stop](Plan::stops) at their limits: on the cells before it of
+    /// Returns the ranges of cells that are simulated one after the other, in the order in which they begin: load by
+    /// load, the cheapest first. Ranges whose cells are all known are omitted. A cell depends on others only if systems [stop](Plan::stops) at their limits: on the cells before it of
     /// the same system and load.
     fn chains(&self, cells: &[CellId], known: &[Option<Vec<Row>>]) -> Vec<Range<usize>> {
         let is_linked = |a: &CellId, b: &CellId| self.stops && (a.load, a.spec) == (b.load, b.spec);
@@ -255,6 +260,11 @@ impl Plan {
             chains.push(start..start + chain.len());
         }
         chains.retain(|chain| known[chain.clone()].iter().any(Option::is_none));
+        chains.sort_by_key(|chain| {
+            let own = &cells[chain.clone()];
+            let most = own.iter().map(Plan::cost).max();
+            (own.first().map(|id| id.load), most)
+        });
         chains
     }
 
@@ -413,6 +423,14 @@ impl Plan {
             operation: "all",
             ..Row::default()
         }
+    }
+
+    /// Returns the rows of a load, and what follows from all cells of each system, as far as they have ended.
+    pub fn of_load(&self, load: usize, rows: &[Option<Vec<Row>>]) -> (Vec<Row>, Vec<Scaling>) {
+        let pairs = self.cells().into_iter().zip(rows);
+        let own = pairs.filter_map(|(id, rows)| (id.load == load).then_some((id, rows.clone()?)));
+        let (cells, rows): (Vec<CellId>, Vec<Vec<Row>>) = own.unzip();
+        self.joined(&cells, &rows)
     }
 
     /// Adds what follows from all cells of a system under a load.

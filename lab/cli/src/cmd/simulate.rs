@@ -9,6 +9,7 @@ use everybuddy_trace::{by_name, shown};
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -31,14 +32,17 @@ use crate::show::output::{self, Style};
 use crate::show::progress::Progress;
 use crate::show::sensitivity::{self, Changed};
 use crate::show::simulated;
+use crate::signals;
 
 use super::files::Files;
 use super::reproduce;
 use super::start::Start;
 
 mod plan;
+mod tables;
 
 use plan::{machine, plan};
+use tables::Tables;
 
 /// Simulate systems on a machine with many CPUs.
 ///
@@ -48,7 +52,7 @@ use plan::{machine, plan};
 #[command(verbatim_doc_comment)]
 #[command(after_help = include_str!("help/simulate.txt"))]
 pub(super) struct Arguments {
-    /// Select workloads or variants, see `everybuddy workloads` [default: burst:in-order]
+    /// Select workloads or variants [default: burst:in-order,handover]
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
 
@@ -56,9 +60,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "T,U", value_delimiter = ',')]
     trace: Vec<String>,
 
-    /// Select systems: NAME or NAME+key=value..., see `everybuddy systems` [default: all]
+    /// Select systems [default: lbs-31, linux-6+percpu=locked, llfree, everybuddy]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
+
+    /// Simulate all systems, see `everybuddy systems`: hours
+    #[arg(long, conflicts_with = "systems")]
+    all: bool,
 
     /// Set the numbers of CPUs [default: 1,2,4 and so on up to 64, as the machine has them]
     #[arg(long, value_name = "N,M", value_delimiter = ',', value_parser = value_parser!(u16).range(1..))]
@@ -141,7 +149,7 @@ pub(super) struct Arguments {
 
     /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
-        "cpus", "machine", "memory", "start", "think", "around", "seed", "seeds", "shrink", "lenient", "jobs",
+        "all", "cpus", "machine", "memory", "start", "think", "around", "seed", "seeds", "shrink", "lenient", "jobs",
         "resume", "phases", "frees", "zones", "slice", "whole_calls", "cut_off", "services",
         "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,
@@ -235,23 +243,41 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Vec::new()
     };
-    let progress = Progress::new((left + others.len() * cells.len()) as u64);
-    let (rows, scalings) = plan.run(jobs, known, &mut |id, rows| {
-        let name = plan.name(id);
-        if let Some(rows) = rows {
-            progress.says(&name);
-            if let Some(file) = &mut file {
-                file.add(&name, rows)?;
+    let cost: u64 = cells.iter().map(Plan::cost).sum();
+    let costs = cells.iter().zip(&known);
+    let costs = costs.filter(|(_, rows)| rows.is_none());
+    let own: u64 = costs.map(|(id, _)| Plan::cost(id)).sum();
+    let passes = left + others.len() * cells.len();
+    let progress = Progress::weighted(passes as u64, own + others.len() as u64 * cost);
+    let tables = Mutex::new(Tables::new(&plan, &sinks, known.clone(), file.is_some()));
+    let tables = || tables.lock().unwrap_or_else(PoisonError::into_inner);
+    progress.hidden(|| tables().print())?;
+    let interrupted = || progress.hidden(|| tables().interrupted());
+    let work = || {
+        plan.run(jobs, known, &mut |id, rows| {
+            let name = plan.name(id);
+            if let Some(rows) = rows {
+                progress.says(&name);
+                if let Some(file) = &mut file {
+                    file.add(&name, rows)?;
+                }
             }
-        }
-        progress.step();
-        Ok(())
-    })?;
+            progress.step_of(Plan::cost(id));
+            let mut tables = tables();
+            tables.add(id, rows);
+            match tables.has_next() {
+                true => progress.hidden(|| tables.print()),
+                false => Ok(()),
+            }
+        })
+    };
+    let (rows, scalings) = signals::interruptible(interrupted, work)?;
+    progress.hidden(|| tables().print_all())?;
     let (mut changes, mut other_rows) = (Vec::new(), Vec::new());
     for (mut changed, other) in others {
         let (own, found) = other.run(jobs, vec![None; cells.len()], &mut |id, _| {
             progress.says(&format!("{}, {}", changed.key, other.name(id)));
-            progress.step();
+            progress.step_of(Plan::cost(id));
             Ok(())
         })?;
         changed.differences = differences(&scalings, &found);
@@ -266,7 +292,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "timeline written: {path}; open it at ui.perfetto.dev"
         ));
     }
-    let mut text = simulated::text(&plan, &scalings, &rows, &sinks.style());
+    let mut text = simulated::closing(&plan, &sinks.style());
     let limits = Limits::new(&scalings);
     if limits.loads() > 1 {
         text += "\n";

@@ -418,9 +418,9 @@ mod tests {
     /// What the lists of a grid stand for, what chooses what is printed and written, and a state, which no grid has.
     #[rustfmt::skip]
     const OTHERS: &[&str] = &[
-        "all-columns", "cpus", "csv", "help", "html", "jobs", "json", "machine", "no-html", "parquet", "resume",
-        "rows", "seed", "seeds", "sensitivity", "start", "systems", "timeline", "to-limit", "touch", "trace",
-        "workloads",
+        "all", "all-columns", "cpus", "csv", "help", "html", "jobs", "json", "machine", "no-html", "parquet",
+        "resume", "rows", "seed", "seeds", "sensitivity", "start", "systems", "timeline", "to-limit", "touch",
+        "trace", "workloads",
     ];
 
     #[test]

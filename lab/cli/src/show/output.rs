@@ -57,10 +57,14 @@ pub fn captured<T>(command: impl FnOnce() -> T) -> (T, Written) {
     (result, CAPTURED.take().unwrap_or_default())
 }
 
+/// Returns `true` if what is written on this thread is captured.
+pub(crate) fn is_captured() -> bool {
+    CAPTURED.with_borrow(Option::is_some)
+}
+
 /// Returns `true` if a stream is a terminal.
 pub(crate) fn is_terminal(stream: Stream) -> bool {
-    let is_captured = CAPTURED.with_borrow(Option::is_some);
-    !is_captured
+    !is_captured()
         && match stream {
             Stream::Results => io::stdout().is_terminal(),
             Stream::Errors => io::stderr().is_terminal(),

@@ -18,59 +18,53 @@ use super::table::{self, Better, Column, plain};
 use super::values::{largest, mean, value_at};
 use super::waits::Waits;
 
-/// Returns all tables, with a line about the machine.
-pub fn text(plan: &Plan, scalings: &[Scaling], rows: &[Row], style: &Style) -> String {
-    let mut out = String::new();
-    for load in &plan.loads {
-        let own: Vec<&Scaling> = scalings
-            .iter()
-            .filter(|scaling| scaling.load == load.name())
-            .collect();
-        let names: Vec<String> = own.iter().map(|scaling| scaling.system.clone()).collect();
-        out += &style.bold(load.name());
-        out += ": calls per microsecond of all CPUs, simulated\n\n";
-        let columns = columns(plan, load, &own, rows);
-        out += &table::text(&names, &columns, 0..names.len(), style);
+/// Returns the table of a load, of the rows and scalings of this load.
+pub fn text(plan: &Plan, load: &Load, scalings: &[Scaling], rows: &[Row], style: &Style) -> String {
+    let own: Vec<&Scaling> = scalings.iter().collect();
+    let names: Vec<String> = own.iter().map(|own| own.system.clone()).collect();
+    let mut out = style.bold(load.name());
+    out += ": calls per microsecond of all CPUs, simulated\n\n";
+    let columns = columns(plan, load, &own, rows);
+    out += &table::text(&names, &columns, 0..names.len(), style);
+    out += "\n";
+    let refused = refused(load, rows);
+    if !refused.is_empty() {
+        out += &style.paragraph(&format!("Refused requests: {}.", refused.join(", ")));
         out += "\n";
-        let refused = refused(load, rows);
-        if !refused.is_empty() {
-            out += &style.paragraph(&format!("Refused requests: {}.", refused.join(", ")));
+    }
+    if let Load::Trace(traced) = load {
+        out += &style.paragraph(&dealt(plan, traced));
+        out += "\n";
+        if let Some(waits) = Waits::of(plan, traced, &names, rows) {
+            out += &waits_text(&waits, style);
             out += "\n";
-        }
-        if let Load::Trace(traced) = load {
-            out += &style.paragraph(&dealt(plan, traced));
-            out += "\n";
-            if let Some(waits) = Waits::of(plan, traced, &names, rows) {
-                out += &waits_text(&waits, style);
-                out += "\n";
-            }
         }
     }
+    out
+}
+
+/// Returns what is below all tables: the machine, and what the columns are.
+pub fn closing(plan: &Plan, style: &Style) -> String {
     let hardware = &plan.hardware;
-    out += &style.paragraph(&format!(
-            "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}{}. `p99`: 99 of 100 \
+    let text = format!(
+        "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}{}. `p99`: 99 of 100 \
              allocations took at most this on the largest number of CPUs, in the worst seed. `scales to`: the number \
              of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with memory`: the \
              part of the metadata on which calls spend most of their time with memory, and its share, on the first \
              number of CPUs beyond the limit, or on the largest one.{}",
-            plan.machine,
-            hardware.cpus(),
-            hardware.mhz,
-            memory(plan),
-            plan.think,
-            match plan.seeds.len() {
-                1 => "one seed".to_string(),
-                seeds => format!("means of {seeds} seeds"),
-            },
-            plan.remarks(),
-            if plan.stops {
-LEFT_OUT
-} else {
-""
-},
-        ),
+        plan.machine,
+        hardware.cpus(),
+        hardware.mhz,
+        memory(plan),
+        plan.think,
+        match plan.seeds.len() {
+            1 => "one seed".to_string(),
+            seeds => format!("means of {seeds} seeds"),
+        },
+        plan.remarks(),
+        if plan.stops { LEFT_OUT } else { "" },
     );
-    out
+    style.paragraph(&text)
 }
 
 /// What tables say where systems are not simulated beyond their limits.

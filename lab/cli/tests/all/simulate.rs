@@ -1,8 +1,12 @@
 //! `everybuddy simulate`: the same results whatever simulates them, interrupted or not, and traces.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
+#[cfg(unix)]
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 
-use super::common::{FINAL_FRAMES, Folder, everybuddy, json, shows, text};
+use super::common::{FINAL_FRAMES, Folder, command, everybuddy, json, shows, text};
 
 /// A short workload on two systems on a small machine.
 const SHORT: &str =
@@ -52,7 +56,7 @@ fn an_interrupted_run_continues_with_the_same_results() {
         "{}",
         run.err
     );
-    let words = format!("{SHORT} --cpus 1,2,4 --seeds 2 {resume}");
+    let words = format!("{SHORT} --workloads burst:in-order --cpus 1,2,4 --seeds 2 {resume}");
     for (from, to, message) in [
         ("--think 100", "--think 7", "its cycles between calls"),
         ("x5570", "epyc-7763", "its machine"),
@@ -70,6 +74,45 @@ fn an_interrupted_run_continues_with_the_same_results() {
     let file = folder.file("both.jsonl");
     everybuddy!("{SHORT} --cpus 1 --json {file} --resume {file}")
         .refused(&["--json", "never changed"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_table_is_printed_when_its_load_ends_and_an_interrupt_prints_the_rest() {
+    // The other loads take longer than the first one: an interrupt when its table appears finds them unfinished.
+    let words = "simulate --machine x5570 --systems lbs-31,everybuddy --memory 256MiB --seeds 4 --cpus 1,2,16 \
+                 --workloads burst:in-order,steady,relief,fill,burst:random --shrink 8 --jobs 1";
+    let mut child = command(&words.split_whitespace().collect::<Vec<_>>())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut printed = String::new();
+    while !printed.contains("\n everybuddy") {
+        assert!(out.read_line(&mut printed).unwrap() > 0, "{printed}");
+    }
+    assert!(
+        printed.starts_with("burst:in-order: calls per microsecond"),
+        "{printed}"
+    );
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    out.read_to_string(&mut printed).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.signal(), Some(2), "{}", ended.status);
+    let noted = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        noted.contains("note: interrupted: ") && noted.contains(" cells have ended, which"),
+        "{noted}"
+    );
+    assert!(!printed.contains("Simulated: machine"), "{printed}");
 }
 
 #[test]
@@ -224,7 +267,7 @@ fn phases_are_together_or_apart() {
 fn calls_are_cut_off_and_cpus_take_turns_between_calls() {
     let folder = Folder::new("turns");
     let file = folder.file("rows.jsonl");
-    let turns = "--cpus 32 --slice 100000 --whole-calls --cut-off 20000 --seeds 1";
+    let turns = "--workloads burst:in-order --cpus 32 --slice 100000 --whole-calls --cut-off 20000 --seeds 1";
     let line = format!("{SHORT} {turns} --json {file}").replace("64MiB --think 100", "256MiB");
     let stdout = everybuddy!("{line}").done();
     assert!(stdout.contains("CPUs take turns between calls"), "{stdout}");

@@ -108,7 +108,8 @@ impl Place {
 fn simulated(folder: &Folder, shrink: u32) -> String {
     let file = folder.file("simulated.jsonl");
     let systems = "bs,lbs-31+batch=7,lbs-31+batch=15";
-    let own = format!("--machine x5570 --cpus 1,4 --seeds 2 --shrink {shrink} --memory 64MiB");
+    let load = "--workloads burst:in-order --machine x5570 --memory 64MiB";
+    let own = format!("{load} --cpus 1,4 --seeds 2 --shrink {shrink}");
     everybuddy!("simulate {own} --systems {systems} --json {file}").done();
     text(file)
 }

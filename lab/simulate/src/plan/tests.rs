@@ -39,6 +39,38 @@ fn jobs(jobs: usize) -> NonZero<usize> {
 }
 
 #[test]
+fn loads_end_one_after_the_other_and_the_cheapest_cells_first() {
+    let plan = plan();
+    let cells = plan.cells();
+    let mut order = Vec::new();
+    let nothing = vec![None; cells.len()];
+    let (rows, scalings) = plan
+        .run(jobs(1), nothing, &mut |id, _| {
+            order.push((id.load, Plan::cost(id)));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(order.len(), cells.len());
+    assert!(order.is_sorted(), "{order:?}");
+    // The rows of the loads are those of the run.
+    let mut known = vec![None; cells.len()];
+    plan.run(jobs(2), known.clone(), &mut |id, rows| {
+        let at = cells.iter().position(|own| own == id).unwrap();
+        known[at] = rows.map(<[Row]>::to_vec);
+        Ok(())
+    })
+    .unwrap();
+    let [first, second] = [0, 1].map(|load| plan.of_load(load, &known));
+    assert_eq!([first.0, second.0].concat(), rows);
+    assert_eq!([first.1, second.1].concat(), scalings);
+    // Of cells that have not ended, there is nothing.
+    known.truncate(3);
+    known.resize(cells.len(), None);
+    assert_eq!(plan.of_load(0, &known).1.len(), 1);
+    assert_eq!(plan.of_load(1, &known), (Vec::new(), Vec::new()));
+}
+
+#[test]
 fn rows_are_defined_and_say_that_they_are_simulated() {
     let plan = plan();
     let cells = plan.cells();

@@ -18,6 +18,7 @@ use everybuddy_simulate::machines::Machine;
 use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Traced, Zones};
 use everybuddy_trace::{LockWaits, resolve};
+use everybuddy_workload::Variant;
 
 use super::Arguments;
 use crate::cmd::trace_file::read;
@@ -41,12 +42,6 @@ pub(super) fn machine(arguments: &Arguments) -> Result<Machine, Error> {
 /// # Errors
 /// A usage [`Error`] that names the argument that is wrong.
 pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
-    let workloads = match (&arguments.workloads, arguments.trace.is_empty()) {
-        (Some(names), _) => names.clone(),
-        (None, true) => vec![WORKLOAD.to_string()],
-        (None, false) => Vec::new(),
-    };
-    let variants = choice::workloads(&workloads)?;
     let all = machine.hardware.cpus();
     let cpus: BTreeSet<u16> = match &arguments.cpus {
         Some(given) => given.iter().copied().collect(),
@@ -73,6 +68,7 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
             "--cpus {most}: at most {MOST_CPUS} virtual CPUs can be simulated"
         )));
     }
+    let variants = workloads(arguments, most)?;
     if let Some(variant) = variants.iter().find(|variant| variant.threads > most) {
         return Err(Error::usage(format!(
             "--cpus {most}: workload `{}` needs {} CPUs",
@@ -98,6 +94,7 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
         ));
     }
     let start = started(arguments)?;
+    let has_workloads = !variants.is_empty();
     let mut loads: Vec<Load> = variants.into_iter().map(Load::Workload).collect();
     for name in &arguments.trace {
         let traced = traced(arguments, name)?;
@@ -139,9 +136,9 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
     }
     // Each CPU needs a share that the workloads can use.
     let least = u64::from(LEAST_FRAMES) * u64::from(most.max(2));
-    let frames = match (&start, arguments.memory, workloads.is_empty()) {
+    let frames = match (&start, arguments.memory, has_workloads) {
         (Some(map), ..) => map.free(),
-        (None, Some(size), false) => size.frames.next_multiple_of(1024),
+        (None, Some(size), true) => size.frames.next_multiple_of(1024),
         _ => MEMORY,
     };
     let span = start.as_ref().map_or(frames, |map| map.frames());
@@ -159,7 +156,8 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
         loads,
         specs: match &arguments.systems {
             Some(texts) => choice::parse(texts)?,
-            None => choice::all(),
+            None if arguments.all => choice::compared(),
+            None => choice::main()?,
         },
         cpus: cpus.into_iter().collect(),
         frames: frames as u32,
@@ -177,6 +175,21 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
         stops: arguments.to_limit,
         seeds: (arguments.seed..arguments.seed + arguments.seeds).collect(),
     })
+}
+
+/// Returns the workloads. Without names, those of the default that can run as the other options say.
+fn workloads(arguments: &Arguments, most: u16) -> Result<Vec<&'static Variant>, Error> {
+    let defaults = WORKLOADS.map(String::from);
+    let is_default = arguments.workloads.is_none();
+    let names = match &arguments.workloads {
+        Some(names) => &names[..],
+        None if arguments.trace.is_empty() => &defaults[..],
+        None => &[],
+    };
+    let mut variants = choice::workloads(names)?;
+    let is_apart = arguments.phases == Phases::Apart;
+    variants.retain(|own| !is_default || own.threads == 1 || (own.threads <= most && !is_apart));
+    Ok(variants)
 }
 
 /// Returns the memory of a machine, if one is given.
@@ -212,8 +225,8 @@ fn traced(arguments: &Arguments, name: &str) -> Result<Traced, Error> {
 
 /// The most virtual CPUs.
 const MOST_CPUS: u16 = 1024;
-/// The workload, if neither workloads nor traces are named.
-const WORKLOAD: &str = "burst:in-order";
+/// The workloads, if neither workloads nor traces are named: frames that their own CPU frees, or that another one does.
+const WORKLOADS: [&str; 2] = ["burst:in-order", "handover"];
 /// The numbers of CPUs, as far as the machine has them.
 const COUNTS: [u16; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// The factor by which workloads are shortened. A trace is not.
@@ -222,3 +235,44 @@ const SHRINK: u32 = 4;
 const MEMORY: u64 = 1 << 21;
 /// The most frames: 64 GiB.
 const MOST: u64 = 1 << 24;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        own: Arguments,
+    }
+
+    fn planned(words: &str) -> Plan {
+        let words = ["simulate"].into_iter().chain(words.split_whitespace());
+        let arguments = Command::try_parse_from(words).unwrap().own;
+        plan(&arguments, &machine(&arguments).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_default_is_short_and_answers_something() {
+        let default = planned("");
+        let names: Vec<String> = default.specs.iter().map(ToString::to_string).collect();
+        let main = ["lbs-31", "linux-6+percpu=locked", "llfree", "everybuddy"];
+        assert_eq!(names, main);
+        let loads = |plan: &Plan| {
+            let names = plan.loads.iter().map(|load| load.name().to_string());
+            names.collect::<Vec<String>>()
+        };
+        assert_eq!(loads(&default), WORKLOADS);
+        assert!(default.cells().len() <= 160, "{}", default.cells().len());
+        assert_eq!(planned("--all").specs.len(), choice::compared().len());
+        // What cannot run is not in the default, and named by the error if it is asked for.
+        assert_eq!(loads(&planned("--cpus 1")), ["burst:in-order"]);
+        assert_eq!(loads(&planned("--phases apart")), ["burst:in-order"]);
+        assert_eq!(
+            loads(&planned("--trace gcc_build --shrink 100")),
+            ["gcc_build"]
+        );
+    }
+}
