@@ -23,9 +23,14 @@ trap 'rm -rf "$folder"' EXIT
 
 # Runs one round of a program, and appends its times: WHICH, round, cell, time.
 run() { # WHICH PROGRAM ROUND [BENCH OPTIONS]
-    local which=$1 program=$2 round=$3
+    local which=$1 program=$2 round=$3 all=()
     shift 3
-    if ! "$program" bench --rounds 1 "$@" --csv "$folder/rows.csv" >/dev/null 2>"$folder/errors"; then
+    # Without systems, all of them: an older program has no --all, and takes all.
+    case " $* " in
+        *" --systems"*) ;;
+        *) [[ $("$program" bench --help) != *--all\ * ]] || all=(--all) ;;
+    esac
+    if ! "$program" bench --rounds 1 "${all[@]}" "$@" --csv "$folder/rows.csv" >/dev/null 2>"$folder/errors"; then
         cat "$folder/errors" >&2
         return 1
     fi

@@ -47,9 +47,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "W,X", value_delimiter = ',')]
     workloads: Option<Vec<String>>,
 
-    /// Select systems, NAME or NAME+key=value..., or peers like `floor` [default: all systems]
+    /// Select systems or peers [default: lbs-31, linux-6+percpu=locked, llfree, everybuddy]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     systems: Option<Vec<String>>,
+
+    /// Measure all systems: 15 minutes or more; --check always takes all
+    #[arg(long, conflicts_with = "systems")]
+    all: bool,
 
     /// Include third-party allocators (requires a build with `--features peers`)
     #[arg(long)]
@@ -116,28 +120,11 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
-    let variants = match &arguments.workloads {
-        Some(texts) => choice::workloads(texts)?,
-        None => WORKLOADS
-            .iter()
-            .flat_map(|row| row.variants)
-            .filter(|variant| !variant.is_published() && !variant.touches)
-            .collect(),
-    };
+    let variants = variants(&arguments)?;
     if let (Some(rounds), Some(name)) = (arguments.count, &arguments.contender) {
         return count(&variants, name, rounds, &arguments.peer);
     }
-    let plan = BenchPlan {
-        contenders: contenders(&arguments)?,
-        variants,
-        threads: threads(&arguments)?,
-        memory: memory(&arguments)?,
-        rounds: arguments.rounds,
-        seed: arguments.seed,
-        shrink: arguments.shrink,
-        ablation: Ablation::of(&arguments.ablate)?,
-        is_strict: false,
-    };
+    let plan = plan(&arguments, variants)?;
     check_ablation(&plan)?;
     if plan.cells().is_empty() {
         return Err(Error::usage(
@@ -183,6 +170,47 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     passed
 }
 
+/// Returns the workloads.
+fn variants(arguments: &Arguments) -> Result<Vec<&'static Variant>, Error> {
+    match &arguments.workloads {
+        Some(texts) => choice::workloads(texts),
+        None => {
+            let all = WORKLOADS.iter().flat_map(|row| row.variants);
+            let is_usual = |own: &&Variant| !own.is_published() && !own.touches;
+            Ok(all.filter(is_usual).collect())
+        }
+    }
+}
+
+/// Returns what the arguments ask for.
+fn plan(arguments: &Arguments, variants: Vec<&'static Variant>) -> Result<BenchPlan, Error> {
+    Ok(BenchPlan {
+        contenders: contenders(arguments)?,
+        variants,
+        threads: threads(arguments)?,
+        memory: memory(arguments)?,
+        rounds: arguments.rounds,
+        seed: arguments.seed,
+        shrink: arguments.shrink,
+        ablation: Ablation::of(&arguments.ablate)?,
+        is_strict: false,
+    })
+}
+
+/// States how long a measurement takes, if that is long.
+fn duration(plan: &BenchPlan) -> Option<String> {
+    let seconds = plan.seconds();
+    let time = match seconds {
+        ..20.0 => return None,
+        ..90.0 => format!("{seconds:.0} seconds"),
+        _ => format!("{:.0} minutes", seconds / 60.0),
+    };
+    Some(format!(
+        "{} passes, about {time} on a quiet machine",
+        size::count(plan.visits())
+    ))
+}
+
 /// The destination of tables.
 struct Stage<'s> {
     sinks: &'s Sinks,
@@ -207,6 +235,9 @@ impl Stage<'_> {
         let timer = Timer::calibrated();
         let mut arena = Arena::default();
         arena.place(Some(machine));
+        if let Some(text) = duration(plan) {
+            output::note(&text);
+        }
         let progress = Progress::new(plan.visits());
         let results = bench::measure(plan, &timer, &mut arena, |what| {
             progress.says(what);
@@ -342,7 +373,8 @@ fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     let systems = match &systems {
         Some(texts) if texts.is_empty() && has_peers => Vec::new(),
         Some(texts) => choice::parse(texts)?,
-        None => choice::compared(),
+        None if arguments.all || arguments.check => choice::compared(),
+        None => choice::main()?,
     };
     contenders.extend(systems.into_iter().map(ContenderSpec::System));
     contenders.extend(others);
@@ -430,4 +462,51 @@ fn memory(arguments: &Arguments) -> Result<Memory, Error> {
         )));
     }
     Ok(memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        own: Arguments,
+    }
+
+    fn planned(words: &str) -> BenchPlan {
+        let words = ["bench"].into_iter().chain(words.split_whitespace());
+        let arguments = Command::try_parse_from(words).unwrap().own;
+        plan(&arguments, variants(&arguments).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_default_takes_about_two_minutes_and_all_systems_are_asked_for() {
+        let default = planned("");
+        let names: Vec<String> = default.contenders.iter().map(ContenderSpec::name).collect();
+        let main = ["lbs-31", "linux-6+percpu=locked", "llfree", "everybuddy"];
+        assert_eq!(names, main);
+        // No more than 1,400 passes; on a host of one CPU they are fewer.
+        assert!(
+            (400..1400).contains(&default.visits()),
+            "{}",
+            default.visits()
+        );
+        assert!(
+            (40.0..180.0).contains(&default.seconds()),
+            "{}",
+            default.seconds()
+        );
+        let text = duration(&default).unwrap();
+        assert!(text.contains(" passes, about "), "{text}");
+        let all = planned("--all");
+        assert_eq!(all.contenders.len(), choice::compared().len());
+        assert_eq!(all.variants.len(), default.variants.len());
+        assert!(duration(&all).unwrap().contains(" minutes"));
+        assert_eq!(planned("--check").contenders.len(), all.contenders.len());
+        assert_eq!(duration(&planned("--systems bs --workloads hot")), None);
+        assert_eq!(duration(&planned("--shrink 100")), None);
+    }
 }

@@ -108,6 +108,13 @@ impl BenchPlan {
         u64::from(self.rounds) * (self.cells().len() * self.contenders.len()) as u64
     }
 
+    /// Returns about how many seconds the visits take on a quiet host.
+    pub fn seconds(&self) -> f64 {
+        /// Those of one visit: 12,600 took 1,430 seconds (results/bench-zen4).
+        const VISIT: f64 = 0.113;
+        VISIT * self.visits() as f64 / f64::from(self.shrink)
+    }
+
     /// Returns the frames that the workloads use: those that are free at the start.
     pub fn frames(&self) -> u32 {
         u32::try_from(self.memory.free()).unwrap_or(u32::MAX)
