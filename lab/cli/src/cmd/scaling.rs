@@ -106,7 +106,13 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let machine = match &arguments.machine {
-        Some(name) => by_name_or_path(name)?,
+        Some(name) => {
+            let machine = by_name_or_path(name)?;
+            if !arguments.predict {
+                host::quiet()?;
+            }
+            machine
+        }
         None => host::measure(&mut |what| output::note(&format!("measuring {what}")))?,
     };
     if arguments.locks {

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
+use std::num::NonZero;
 #[cfg(unix)]
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use super::common::{FINAL_FRAMES, Folder, command, everybuddy, json, shows, text};
 
@@ -336,6 +339,24 @@ fn a_prediction_is_the_same_with_a_measurement_beside_it() {
         "{}",
         again.err
     );
+    // Next to other programs, nothing is measured, and not predicted either.
+    let busy = AtomicBool::new(true);
+    let refused = thread::scope(|scope| {
+        let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+        for _ in 0..cpus {
+            scope.spawn(|| while busy.load(Ordering::Relaxed) {});
+        }
+        let refused = everybuddy!("scaling --shrink 1024");
+        busy.store(false, Ordering::Relaxed);
+        refused
+    });
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""));
+    assert!(
+        refused.err.contains("and nothing was measured"),
+        "{}",
+        refused.err
+    );
+    assert!(!refused.err.contains("measuring"), "{}", refused.err);
     // Four CPUs are predicted wherever the test runs, and measured only where they exist.
     let both = scaling("--rounds 1");
     if both.code != 0 {

@@ -25,6 +25,7 @@ use std::cell::Cell;
 use std::thread;
 
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec};
+use everybuddy_measure::replay::background_load::busy_cpus;
 use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::memory::Memory;
@@ -93,10 +94,31 @@ fn hits() -> Result<f64, Error> {
 /// Measures this host. `progress` is told what is measured next. It takes about ten seconds.
 ///
 /// # Errors
-/// Returns an error if the host is too busy: if too few rounds of a measurement are undisturbed, or if the numbers
-/// contradict each other.
+/// Returns an error if the host is too busy: if [other programs run](quiet), if too few rounds of a measurement are
+/// undisturbed, or if the numbers contradict each other.
 pub fn measure(progress: &mut (dyn FnMut(&str) + Send)) -> Result<Machine, Error> {
+    quiet()?;
     alone(|| measure_here(progress))
+}
+
+/// Checks that this host is quiet, in half a second: a measurement that a busy host spoils takes longer to find out.
+///
+/// # Errors
+/// Returns an error if other programs keep more than half of a CPU busy.
+pub fn quiet() -> Result<(), Error> {
+    judged(busy_cpus().unwrap_or(0.0))
+}
+
+fn judged(busy: f64) -> Result<(), Error> {
+    /// The busy CPUs that spoil a measurement.
+    const MOST: f64 = 0.5;
+    if busy <= MOST {
+        return Ok(());
+    }
+    Err(Error::Failed(format!(
+        "this host is too busy to be measured: other programs keep {busy:.1} CPUs busy, and nothing was measured\nhelp: \
+         end them, or measure at another time"
+    )))
 }
 
 /// Calls a function in a thread that may bind itself to a CPU: the caller, and what it starts later, are not bound.
