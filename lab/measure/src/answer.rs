@@ -434,7 +434,7 @@ fn rule(criteria: &[Criterion], has_linux: bool, left_out: &[String]) -> String 
         _ if !has_linux => "",
         Some(Margin::Rounds(_)) => {
             "Linux is kept unless another system is as fast: one is slower if Linux's time is shorter in each round, \
-             or if the median of the ratios is more than 5% longer. "
+             or if its own median or mean is more than 5% longer. "
         }
         _ => {
             "Linux is kept unless another system is as fast: one is slower if Linux's time is more than 5% shorter. "
