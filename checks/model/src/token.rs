@@ -55,7 +55,7 @@ impl CpuToken for ModelCpu {
         self.id
     }
 
-    fn exclude(cpu: CpuId) -> Option<Self> {
+    fn exclude(&self, cpu: CpuId) -> Option<Self> {
         let lender = LENDER.with_borrow(Option::clone)?;
         lender.try_borrow(cpu).then(|| Self {
             lender: Some(lender),

@@ -52,7 +52,7 @@ impl CpuToken for Guard {
         self.0.cpu()
     }
 
-    fn exclude(cpu: CpuId) -> Option<Self> {
+    fn exclude(&self, cpu: CpuId) -> Option<Self> {
         CALLS.try_begin(cpu).map(Self)
     }
 }

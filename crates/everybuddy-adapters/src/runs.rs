@@ -79,7 +79,7 @@ impl core::error::Error for RunError {}
 ///         self.0.cpu()
 ///     }
 ///
-///     fn exclude(cpu: CpuId) -> Option<Self> {
+///     fn exclude(&self, cpu: CpuId) -> Option<Self> {
 ///         CALLS.try_begin(cpu).map(Self)
 ///     }
 /// }

@@ -80,7 +80,7 @@ impl CpuToken for InterruptsOff {
     }
 
     /// Lends the token of a CPU that is in no call, whatever else it executes.
-    fn exclude(cpu: CpuId) -> Option<Self> {
+    fn exclude(&self, cpu: CpuId) -> Option<Self> {
         let (call, _disabled) = (CALLS.try_begin(cpu)?, None);
         Some(Self { call, _disabled })
     }

@@ -62,7 +62,7 @@ impl CpuToken for Cpu {
     }
 
     /// A CPU between two of its calls lends its token, as by an interrupt.
-    fn exclude(cpu: CpuId) -> Option<Self> {
+    fn exclude(&self, cpu: CpuId) -> Option<Self> {
         let works = WORKS.with_borrow(|all| all.get(cpu.index()).copied());
         (works == Some(false)).then_some(Cpu {
             id: cpu,

@@ -280,7 +280,7 @@ impl<B: Probe> CpuToken for SimCpu<B> {
     fn id(&self) -> CpuId {
         self.id
     }
-    fn exclude(cpu: CpuId) -> Option<Self> {
+    fn exclude(&self, cpu: CpuId) -> Option<Self> {
         engine::poke(cpu);
         None
     }

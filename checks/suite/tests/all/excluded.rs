@@ -34,7 +34,7 @@ impl CpuToken for Lent {
         self.0.cpu()
     }
 
-    fn exclude(cpu: CpuId) -> Option<Self> {
+    fn exclude(&self, cpu: CpuId) -> Option<Self> {
         CALLS.try_begin(cpu).map(Self)
     }
 }

@@ -144,15 +144,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
     }
 
     /// Parks another CPU, if the platform lends its token.
-    fn exclude(&self, index: usize, other: &Local<'_, P>) {
+    fn exclude(&self, cpu: &P::Cpu, index: usize, other: &Local<'_, P>) {
         // The token exists until the CPU is parked.
-        if let Some(_token) = P::Cpu::exclude(CpuId(index as u16)) {
+        if let Some(_token) = cpu.exclude(CpuId(index as u16)) {
             self.park_local(other);
         }
     }
 
     /// Waits until no other CPU keeps a tree. Returns `false` if one neither parks nor acknowledges in time.
-    fn drain_others(&self, local: &Local<'_, P>, epoch: u32) -> bool {
+    fn drain_others(&self, cpu: &P::Cpu, local: &Local<'_, P>, epoch: u32) -> bool {
         let others = || {
             let all = self.locals.iter().enumerate();
             all.filter(|(_, other)| other.id != local.id)
@@ -161,7 +161,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         for (index, other) in others() {
             if self.keeps_none(other, epoch).is_err() {
                 other.close();
-                self.exclude(index, other);
+                self.exclude(cpu, index, other);
             }
         }
         let (mut polls, mut limit, mut all_drained) = (0, WaitLimit::<P>::new(), true);
@@ -177,7 +177,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 attempt += 1;
                 // What it did may have been its last operation for a while.
                 if attempt.is_power_of_two() {
-                    self.exclude(index, other);
+                    self.exclude(cpu, index, other);
                 }
             }
         }
@@ -189,6 +189,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     #[inline(never)]
     pub(super) fn with_all_drained<T>(
         &self,
+        cpu: &P::Cpu,
         local: &Local<'_, P>,
         then: impl FnOnce(bool) -> T,
     ) -> T {
@@ -201,7 +202,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         local.close();
         local.release_all(&self.shared);
         self.acknowledge(local, epoch);
-        let result = then(self.drain_others(local, epoch));
+        let result = then(self.drain_others(cpu, local, epoch));
         local.release_all(&self.shared);
         // Release: pairs with the acquires in `service`: a CPU that keeps trees again does so after `then`.
         self.requests.count.fetch_sub(1, Ordering::AcqRel);

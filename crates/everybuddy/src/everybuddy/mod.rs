@@ -406,7 +406,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
 
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
         let local = self.local(cpu.id()).ok_or(AllocateError::NoSuchCpu)?;
-        if self.with_all_drained(local, |all_drained| all_drained) {
+        if self.with_all_drained(cpu, local, |all_drained| all_drained) {
             Ok(())
         } else {
             Err(AllocateError::Busy)
@@ -420,27 +420,27 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     }
 
     fn add(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
-        self.restore(cpu.id(), range, Absent::Hole)
+        self.restore(cpu, range, Absent::Hole)
     }
 
     fn remove(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
-        self.withdraw(cpu.id(), range, Absent::Hole)
+        self.withdraw(cpu, range, Absent::Hole)
     }
 
     fn reserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
-        self.withdraw(cpu.id(), range, Absent::Reserved)
+        self.withdraw(cpu, range, Absent::Reserved)
     }
 
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError> {
-        self.restore(cpu.id(), range, Absent::Reserved)
+        self.restore(cpu, range, Absent::Reserved)
     }
 
     fn allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
-        self.allocate_range(cpu.id(), range, true)
+        self.allocate_range(cpu, range, true)
     }
 
     fn try_allocate_at(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<Index, RegionError> {
-        self.allocate_range(cpu.id(), range, false)
+        self.allocate_range(cpu, range, false)
     }
 
     fn span(&self) -> &Span {

@@ -9,7 +9,7 @@
 use crate::bit_runs::WORD;
 use crate::error::{RangeError, RegionError};
 use crate::frame::Index;
-use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
+use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform, SharedCell};
 use crate::region::FrameRange;
 
 use super::OwnedTrees;
@@ -68,24 +68,26 @@ pub(super) enum Absent {
     Reserved,
 }
 
-/// Whether an operation asks other CPUs for what they keep.
+/// When an operation asks other CPUs for what they keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ask {
-    Never,
     /// If one of them owns a tree that is needed.
     IfOwned,
     /// Always, so that all lists are empty meanwhile.
     Always,
 }
 
+/// When an operation asks, and the token of the CPU that does. `None` if it never asks.
+type Asks<'c, P> = Option<(Ask, &'c <P as Platform>::Cpu)>;
+
 impl<P: Platform> OwnedTrees<'_, P> {
-    /// Calls `work` while this CPU owns all trees of a run. Asks other CPUs for what they keep as `ask` says; if one of
-    /// them does not answer, or may not be asked, the operation fails as busy.
+    /// Calls `work` while this CPU owns all trees of a run. Asks other CPUs for what they keep as `asks` says; if one
+    /// of them does not answer, or may not be asked, the operation fails as busy.
     fn with_trees<T>(
         &self,
         local: &Local<'_, P>,
         (start, frames): (Index, u32),
-        ask: Ask,
+        asks: Asks<'_, P>,
         work: impl FnOnce() -> Result<T, RangeError>,
     ) -> Result<T, RangeError> {
         let first = self.shared.trees.tree_of(start.0);
@@ -98,13 +100,14 @@ impl<P: Platform> OwnedTrees<'_, P> {
             self.shared.release_all(first, last);
             result
         };
-        if (ask != Ask::Always || self.locals.len() == 1) && claim(0) {
+        let asks_always = matches!(asks, Some((Ask::Always, _)));
+        if (!asks_always || self.locals.len() == 1) && claim(0) {
             return finish();
         }
-        if ask == Ask::Never {
+        let Some((ask, cpu)) = asks else {
             return Err(RangeError::Busy);
-        }
-        self.with_all_drained(local, |all_drained| {
+        };
+        self.with_all_drained(cpu, local, |all_drained| {
             // A CPU that did not answer the drain is not waited for again.
             let polls = if all_drained { P::MAX_POLLS } else { 0 };
             if (all_drained || ask == Ask::IfOwned) && claim(polls) {
@@ -150,19 +153,19 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Allocates the frames of a range.
     pub(super) fn allocate_range(
         &self,
-        cpu: CpuId,
+        cpu: &P::Cpu,
         range: FrameRange,
         may_ask: bool,
     ) -> Result<Index, RegionError> {
-        let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
+        let local = self.local(cpu.id()).ok_or(RegionError::NoSuchCpu)?;
         // Before the search, as in `allocate_slow`: the planes call frames in lists allocated.
         let is_listed = self.may_be_kept(Some(local.id));
-        let ask = if may_ask { Ask::IfOwned } else { Ask::Never };
+        let asks = may_ask.then_some((Ask::IfOwned, cpu));
         self.span.on(range, |start, frames| {
             let run = (start, frames);
-            match self.take_range(local, run, ask) {
+            match self.take_range(local, run, asks) {
                 Err(RangeError::NotFree(_)) if is_listed && may_ask => {
-                    self.take_range(local, run, Ask::Always)
+                    self.take_range(local, run, Some((Ask::Always, cpu)))
                 }
                 Err(RangeError::NotFree(_)) if is_listed => Err(RangeError::Busy),
                 taken => taken,
@@ -173,7 +176,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Allocates a run before the system is in use.
     pub(crate) fn take_first(&self, start: Index, frames: u32) -> Result<(), RangeError> {
         let local = self.local(CpuId(0)).ok_or(RangeError::NoSuchCpu)?;
-        let taken = self.take_range(local, (start, frames), Ask::Never);
+        let taken = self.take_range(local, (start, frames), None);
         // Not in use, so that no request waits for this CPU before it calls.
         self.park_local(local);
         taken.map(|_| ())
@@ -183,9 +186,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         &self,
         local: &Local<'_, P>,
         run: (Index, u32),
-        ask: Ask,
+        asks: Asks<'_, P>,
     ) -> Result<Index, RangeError> {
-        self.with_trees(local, run, ask, || {
+        self.with_trees(local, run, asks, || {
             self.check_free(run)?;
             for part in self.shared.trees.parts(run.0.0, run.1) {
                 // The caller needs these frames and no others, so they stay.
@@ -202,15 +205,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Turns a range of free frames into holes or reserved frames.
     pub(super) fn withdraw(
         &self,
-        cpu: CpuId,
+        cpu: &P::Cpu,
         range: FrameRange,
         to: Absent,
     ) -> Result<(), RegionError> {
-        let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
+        let local = self.local(cpu.id()).ok_or(RegionError::NoSuchCpu)?;
         self.span.on(range, |start, frames| {
             let run = (start, frames);
             // The planes call the frames in lists allocated.
-            self.with_trees(local, run, Ask::Always, || {
+            self.with_trees(local, run, Some((Ask::Always, cpu)), || {
                 self.check_free(run)?;
                 self.withdraw_run(run, to);
                 Ok(())
@@ -232,14 +235,16 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Turns a range of holes or reserved frames into free ones.
     pub(super) fn restore(
         &self,
-        cpu: CpuId,
+        cpu: &P::Cpu,
         range: FrameRange,
         from: Absent,
     ) -> Result<(), RegionError> {
-        let local = self.local(cpu).ok_or(RegionError::NoSuchCpu)?;
+        let local = self.local(cpu.id()).ok_or(RegionError::NoSuchCpu)?;
         self.span.on(range, |start, frames| {
             let run = (start, frames);
-            self.with_trees(local, run, Ask::IfOwned, || self.restore_run(run, from))
+            self.with_trees(local, run, Some((Ask::IfOwned, cpu)), || {
+                self.restore_run(run, from)
+            })
         })
     }
 

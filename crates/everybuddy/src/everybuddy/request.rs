@@ -172,7 +172,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<u32, AllocateError> {
         P::probe(cpu).record(Event::Reclaim);
         let moment = self.requests.refused.moment();
-        self.with_all_drained(local, |all_drained| {
+        self.with_all_drained(cpu, local, |all_drained| {
             match self.find_unowned(local, wanted) {
                 Ok(start) => Ok(start),
                 Err(_) if !all_drained => Err(AllocateError::Busy),

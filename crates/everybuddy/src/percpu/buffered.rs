@@ -315,7 +315,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     /// list was drained here. Fails with its state.
     fn try_drain<Z: ZoneLayer<P>>(
         &self,
-        caller: &mut Caller<'_, P>,
+        cpu: &mut P::Cpu,
         zone: &Z,
         (other, slot): (CpuId, &Slot<P, L>),
         epoch: u32,
@@ -324,32 +324,27 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         let seen = CpuState(slot.remote.cpu_state.load(Ordering::Acquire));
         let is_empty = seen.acknowledged(epoch)
             || seen.state() == CpuState::PARKED
-                && self.drain_parked_list(caller, zone, other, slot, seen, epoch);
+                && self.drain_parked_list(&mut Caller::of(cpu), zone, other, slot, seen, epoch);
         is_empty.then_some(()).ok_or(seen)
     }
 
     /// Waits until the lists of all other CPUs were empty; `false` if one neither parks nor acknowledges in time.
-    fn drain_others<Z: ZoneLayer<P>>(
-        &self,
-        caller: &mut Caller<'_, P>,
-        zone: &Z,
-        epoch: u32,
-    ) -> bool {
-        let own = caller.cpu;
+    fn drain_others<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z, epoch: u32) -> bool {
+        let own = cpu.id();
         let all = (0..).map(CpuId).zip(self.slots);
         let others = all.filter(|(other, _)| *other != own);
         // All are asked before the first wait, so that they answer simultaneously. Once is enough: an owner changes its
         // watermarks by exchanges, so it sees this close, and with it the epoch, before it opens the list again.
         for (other, slot) in others.clone() {
-            if self.try_drain(caller, zone, (other, slot), epoch).is_err() {
+            if self.try_drain(cpu, zone, (other, slot), epoch).is_err() {
                 slot.list.close();
-                self.exclude(other, slot);
+                self.exclude(cpu, other, slot);
             }
         }
         let (mut polls, mut limit, mut all_drained) = (0, WaitLimit::<P>::new(), true);
         for (other, slot) in others {
             let mut attempt = 0;
-            while let Err(seen) = self.try_drain(caller, zone, (other, slot), epoch) {
+            while let Err(seen) = self.try_drain(cpu, zone, (other, slot), epoch) {
                 // After the look: a wait may have taken long because this CPU was stopped.
                 if limit.is_over(polls, P::MAX_POLLS) {
                     all_drained = false;
@@ -359,7 +354,7 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
                 polls += 1;
                 attempt += 1;
                 if attempt.is_power_of_two() {
-                    self.exclude(other, slot); // Its last operation may be over.
+                    self.exclude(cpu, other, slot); // Its last operation may be over.
                 }
             }
         }
@@ -396,9 +391,9 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     }
 
     /// Parks another CPU, if the platform lends its token.
-    fn exclude(&self, other: CpuId, slot: &Slot<P, L>) {
+    fn exclude(&self, cpu: &P::Cpu, other: CpuId, slot: &Slot<P, L>) {
         // The token exists until the CPU is parked.
-        if let Some(_token) = P::Cpu::exclude(other) {
+        if let Some(_token) = cpu.exclude(other) {
             self.park_slot(slot);
         }
     }
@@ -615,7 +610,7 @@ where
             }
             true
         } else {
-            self.drain_others(caller, zone, epoch)
+            self.drain_others(cpu, zone, epoch)
         };
         then(cpu, all_drained);
         // Release: pairs with the acquires in `service_drain_request`: a CPU that opens its list again does so after

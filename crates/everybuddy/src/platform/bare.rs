@@ -37,7 +37,7 @@ use crate::probe::{NoProbe, Probe};
 ///         self.0.cpu()
 ///     }
 ///
-///     fn exclude(cpu: CpuId) -> Option<Self> {
+///     fn exclude(&self, cpu: CpuId) -> Option<Self> {
 ///         CALLS.try_begin(cpu).map(Self)
 ///     }
 /// }

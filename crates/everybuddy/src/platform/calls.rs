@@ -28,15 +28,16 @@ use super::CpuId;
 ///         self.0.cpu()
 ///     }
 ///
-///     fn exclude(cpu: CpuId) -> Option<Self> {
+///     fn exclude(&self, cpu: CpuId) -> Option<Self> {
 ///         CALLS.try_begin(cpu).map(Self)
 ///     }
 /// }
 ///
 /// let own = Guard(CALLS.begin(CpuId(0)));
-/// assert!(Guard::exclude(CpuId(0)).is_none(), "it is in a call");
-/// drop(own);
-/// assert!(Guard::exclude(CpuId(0)).is_some());
+/// let other = Guard(CALLS.begin(CpuId(1)));
+/// assert!(own.exclude(CpuId(1)).is_none(), "it is in a call");
+/// drop(other);
+/// assert!(own.exclude(CpuId(1)).is_some());
 /// ```
 #[derive(Debug)]
 pub struct Calls<const CPUS: usize>([Flag; CPUS]);

@@ -52,20 +52,21 @@ pub trait CpuToken {
     /// Returns the number of this CPU. O(1), no lock.
     fn id(&self) -> CpuId;
 
-    /// Excludes another CPU, since a request needs what that CPU keeps: returns its token if it executes no operation,
-    /// and it begins none until the token is dropped. The caller then acts as that CPU, and parks it.
+    /// Excludes another CPU of the set that this token belongs to, since a request of this CPU needs what the other one
+    /// keeps: returns its token if it executes no operation, and it begins none until the token is dropped. The caller
+    /// then acts as that CPU, and parks it.
     ///
-    /// A platform whose tokens exist during single operations can lend them, as by [`Calls`]. It then has one set of
-    /// CPUs for each type of token: nothing else says which CPU of this number is meant. The caller is in an operation
-    /// itself and may be excluded by another CPU, so this never waits for an operation to end. What the CPU did in its
-    /// last operation must be visible to the caller, and what the caller did must be visible to its next operation.
+    /// A platform whose tokens exist during single operations can lend them, as by [`Calls`]. The caller is in an
+    /// operation itself and may be excluded by another CPU, so this never waits for an operation to end. What the CPU
+    /// did in its last operation must be visible to the caller, and what the caller did must be visible to its next
+    /// operation.
     ///
     /// If the token is in use or cannot be lent, returns `None`. The platform may then ask the CPU to call
     /// [`drain`](crate::FrameAllocator::drain) soon, as a kernel does by an interrupt. A request excludes a CPU again
     /// while it waits, less and less often. By default no token is lent: then a request waits for each CPU that is idle
     /// and not parked, in vain, and fails as busy.
     #[inline(always)]
-    fn exclude(cpu: CpuId) -> Option<Self>
+    fn exclude(&self, cpu: CpuId) -> Option<Self>
     where
         Self: Sized,
     {

@@ -383,8 +383,8 @@ fn no_cpu_and_pokes() {
     assert_eq!((report.cycles(), report.cpus.len()), (0, 0));
     let report = ran(Machine::new(2), |cpu| {
         if cpu.id().0 == 0 {
-            assert!(<SimCpu>::exclude(CpuId(1)).is_none());
-            assert!(<SimCpu>::exclude(CpuId(9)).is_none());
+            assert!(cpu.exclude(CpuId(1)).is_none());
+            assert!(cpu.exclude(CpuId(9)).is_none());
             return true;
         }
         cpu.work(10);

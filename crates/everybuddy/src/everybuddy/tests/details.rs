@@ -402,9 +402,9 @@ fn a_request_that_waits_is_busy_where_a_tree_stays_claimed() {
 /// Otherwise it would own them while another request, whose epoch it acknowledged, is still pending.
 #[test]
 fn a_cpu_that_asked_keeps_no_tree_that_it_claimed_meanwhile() {
-    two(4 * TREE, TREE, |system, _, _| {
+    two(4 * TREE, TREE, |system, cpu, _| {
         let (local, shared) = (&system.locals[0], &system.shared);
-        system.with_all_drained(local, |all_drained| {
+        system.with_all_drained(cpu, local, |all_drained| {
             assert!(all_drained);
             let header = &shared.trees.headers[2];
             assert!(shared.claim(header, local.id));
