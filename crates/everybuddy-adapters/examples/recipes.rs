@@ -89,6 +89,14 @@ pub mod hermit {
 
     pub struct FrameAlloc;
 
+    impl FrameAlloc {
+        /// Passes memory of the map to the system, once. Hermit's `detect_from_start_info` calls `deallocate` instead.
+        pub fn claim(range: PageRange) {
+            let added = MEMORY.add(range.start as u64, range.bytes());
+            added.expect("the map has each range once");
+        }
+    }
+
     impl PageRangeAllocator for FrameAlloc {
         fn allocate(layout: PageLayout) -> Result<PageRange, AllocError> {
             let start = MEMORY.allocate(layout.size as u64, layout.align as u64, None);
@@ -104,7 +112,6 @@ pub mod hermit {
             allocated.map_err(|_| AllocError)
         }
 
-        // Memory of the map is deallocated at boot, too: it was a hole, and is added.
         unsafe fn deallocate(range: PageRange) {
             let freed = MEMORY.free(range.start as u64, range.bytes());
             freed.expect("the kernel frees what it allocated");
@@ -325,8 +332,7 @@ pub fn main() {
     {
         use hermit::{FrameAlloc, PageLayout, PageRange, PageRangeAllocator};
         let range = |start, end| PageRange { start, end };
-        // SAFETY: the memory of this example does not exist.
-        unsafe { FrameAlloc::deallocate(range(0x10_0000, 0x110_0000)) };
+        FrameAlloc::claim(range(0x10_0000, 0x110_0000));
         assert_eq!(all(), 16 << 20);
         let (size, align) = (0x11000, 0x1000);
         let stack = FrameAlloc::allocate(PageLayout { size, align }).unwrap();
@@ -334,7 +340,7 @@ pub fn main() {
         FrameAlloc::allocate_at(next).unwrap();
         FrameAlloc::allocate_at(next).unwrap_err();
         for range in [stack, next] {
-            // SAFETY: as above.
+            // SAFETY: the memory of this example does not exist.
             unsafe { FrameAlloc::deallocate(range) };
         }
     }
@@ -372,5 +378,8 @@ pub fn main() {
         // SAFETY: as above.
         unsafe { KernelFrames.deallocate_frame(page) };
     }
+    // The image of a kernel, which no recipe added: all of them free by this call.
+    let image = MEMORY.free(0x4_0000, 4096);
+    assert_eq!(image, Err(RunError::Free(FreeError::Hole)));
     assert_eq!(all(), 32 << 20);
 }

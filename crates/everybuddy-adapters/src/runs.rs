@@ -187,8 +187,9 @@ impl<P: Platform, A: FrameAllocator<P> + ?Sized, const BYTES: usize> PageRuns<P,
         })
     }
 
-    /// Frees frames: an allocation, or any part of allocations. Frames that are holes are added instead: a kernel
-    /// takes its first frames before the system is built, and frees them as any others.
+    /// Frees frames: an allocation, or any part of allocations. Frames that the system did not allocate are refused:
+    /// those of the kernel's image or of the firmware are holes. A kernel that used memory before the system was built
+    /// passes it to [`add`](Self::add) when it needs it no more.
     ///
     /// # Errors
     /// [`Free`](RunError::Free), [`Unaligned`](RunError::Unaligned), [`NotBuilt`](RunError::NotBuilt).
@@ -296,12 +297,7 @@ pub fn free<P: Platform, A: FrameAllocator<P> + ?Sized>(
     if let Err(FreeError::InsideBlock { .. } | FreeError::WrongOrder { .. }) = freed {
         freed = system.free(cpu, Release::frames(first, frames));
     }
-    match freed {
-        // If only some of them are holes, nothing is added.
-        Err(FreeError::Hole) => system.add(cpu, range).map_err(|_| FreeError::Hole),
-        freed => freed,
-    }
-    .map_err(RunError::Free)
+    freed.map_err(RunError::Free)
 }
 
 /// Allocates at most a largest block, below a limit or with an alignment beyond its size.

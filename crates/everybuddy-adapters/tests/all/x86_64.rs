@@ -20,6 +20,15 @@ const RANGES: [FrameRange; 2] = [
 
 type Frames<'a> = PageFrames<'a, Machine, System<'a>>;
 
+/// Allocates frames of a size until there are none, and returns their addresses.
+fn take<S: PageSize>(frames: &mut Frames<'_>) -> impl Iterator<Item = u64>
+where
+    for<'a> Frames<'a>: FrameAllocator<S>,
+{
+    let taken = std::iter::from_fn(|| FrameAllocator::<S>::allocate_frame(frames));
+    taken.map(|frame| frame.start_address().as_u64())
+}
+
 /// Allocates all frames of a size, and checks each.
 fn take_all<S: PageSize>(frames: &mut Frames<'_>) -> Vec<PhysFrame<S>>
 where
@@ -79,6 +88,45 @@ fn pages(system: &System<'_>) {
 fn frames_of_two_sizes_are_those_of_the_memory() {
     for name in crate::SYSTEMS {
         on(name, &Setup::new(&RANGES, 1), pages);
+    }
+}
+
+/// With the frames of the firmware and of the kernel as holes.
+#[test]
+fn a_free_of_what_was_not_allocated_is_refused_and_adds_nothing() {
+    for name in crate::SYSTEMS {
+        on_cpus(name, &crate::MAP, |system, [cpu]| {
+            // SAFETY: nothing accesses the frames of this test.
+            let mut frames: Frames<'_> = unsafe { PageFrames::new(system, cpu) };
+            let page = |frame| x86_64::PhysAddr::new(frame << 12);
+            let small = |frame| PhysFrame::<Size4KiB>::from_start_address(page(frame)).unwrap();
+            let huge = |frame| PhysFrame::<Size2MiB>::from_start_address(page(frame)).unwrap();
+            let part: PhysFrame<Size2MiB> = frames.allocate_frame().unwrap();
+            let free = system.free_frames();
+            for (frame, error) in [
+                (small(crate::BIOS), FreeError::Hole),
+                (small(crate::IMAGE), FreeError::Hole),
+                (small(crate::BEYOND), FreeError::Foreign),
+                (small(1), FreeError::NotAllocated),
+            ] {
+                // SAFETY: no such frame was allocated, which is refused.
+                unsafe { frames.deallocate_frame(frame) };
+                assert_eq!(frames.take_refused(), Some(error), "{frame:?}");
+                assert_eq!(system.free_frames(), free, "{frame:?}");
+            }
+            // SAFETY: no such frame was allocated, which is refused.
+            unsafe { frames.deallocate_frame(huge(crate::IMAGE)) };
+            assert_eq!(frames.take_refused(), Some(FreeError::Hole));
+            // SAFETY: a page of the frame of 2 MiB: a part of a block is refused.
+            unsafe { frames.deallocate_frame(small(part.start_address().as_u64() / 4096)) };
+            frames.take_refused().unwrap();
+            assert_eq!(system.free_frames(), free);
+            // SAFETY: the frame is unused.
+            unsafe { frames.deallocate_frame(part) };
+            let taken = take::<Size4KiB>(&mut frames);
+            let mut taken: Vec<Pfn> = taken.map(|start| Pfn::containing(start, 12)).collect();
+            crate::are_frames_of_the_map(&mut taken);
+        });
     }
 }
 
