@@ -13,6 +13,7 @@ use core::fmt;
 use crate::detail::Detail;
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Block, Frames, Index, Order};
+use crate::isolation::{Isolation, settled};
 use crate::place::{Node, Place, RunSearch};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
@@ -218,37 +219,26 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// [`RegionError`]; nothing changes.
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError>;
 
-    /// Isolates a range before it is removed: reserves what is free of it, and returns how many of its frames are still
-    /// allocated. The kernel moves what these contain, frees them and calls again. At 0, the whole range is reserved:
-    /// it can be switched off, and [`unreserve`](Self::unreserve) brings it back.
+    /// Isolates a range before it is removed: reserves what is free of it, and returns how many of its frames are not
+    /// reserved. The kernel moves what these contain, frees them and calls again. At 0, the whole range is reserved: it
+    /// can be switched off, and [`unreserve`](Self::unreserve) brings it back.
     ///
     /// Between two calls, frames of the range that were freed can be allocated. Drains all CPUs, once for each free run
-    /// of the range; O(range × orders).
+    /// of the range; O(range × orders). If a CPU does not answer after a run was reserved, its frames count as those
+    /// that are not reserved.
     ///
     /// # Errors
-    /// [`RegionError`]; [`Busy`](RegionError::Busy) as for [`reserve`](Self::reserve). What was reserved stays so.
+    /// [`RegionError`]; [`Busy`](RegionError::Busy) as for [`reserve`](Self::reserve). Nothing is reserved.
     #[cold]
     fn isolate(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<u64, RegionError> {
-        let (start, frames) = self.span().relative(range)?;
-        self.quiesce(cpu).map_err(|_| RegionError::Busy)?;
-        let (mut at, end, mut allocated) = (start.0, start.0 + frames, 0);
-        let is_free = |at| matches!(self.frame_state(Index(at)), Some(FrameState::Free { .. }));
-        while at < end {
-            let run = (at..end).take_while(|at| is_free(*at)).count() as u32;
-            let free = FrameRange::new(self.span().physical(Index(at)), run.into());
-            match self.reserve(cpu, free) {
-                Ok(()) => at += run,
-                // Another CPU allocated a frame of the run meanwhile. The next call finds the others.
-                Err(RegionError::Empty | RegionError::NotFree(_)) => {
-                    let state = self.frame_state(Index(at));
-                    let is_out = matches!(state, Some(FrameState::Hole | FrameState::Reserved));
-                    allocated += u64::from(!is_out);
-                    at += 1;
-                }
-                Err(error) => return Err(error),
-            }
+        self.span().relative(range)?;
+        settled(self.quiesce(cpu))?;
+        Isolation {
+            span: self.span(),
+            state: &|index| self.frame_state(index),
+            reserve: &mut |free| self.reserve(cpu, free),
         }
-        Ok(allocated)
+        .run(range)
     }
 
     /// Allocates exactly the frames of a range, in aligned blocks. If a CPU's list caches any of them, all lists are

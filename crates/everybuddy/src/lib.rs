@@ -70,6 +70,7 @@ pub mod frame;
 mod frame_table;
 mod free_bits;
 mod guard;
+mod isolation;
 mod layered;
 pub mod llfree;
 mod lock;

@@ -316,6 +316,39 @@ fn ranges_lie_in_one_zone_and_errors_name_frames_of_the_whole() {
     });
 }
 
+/// A range over a border is refused before anything is reserved, whatever lies at the border.
+#[test]
+fn a_range_over_two_zones_is_not_isolated_in_part() {
+    for spec in ["everybuddy+order=5", "lbs-31+order=5", "bs+order=5"] {
+        on_three_nodes(spec, |nodes, cpu| {
+            let range = FrameRange::new(Pfn(40), 60);
+            let free = nodes.free_frames();
+            let refused = Err(RegionError::OutsideSpan);
+            assert_eq!(nodes.isolate(cpu, range), refused, "{spec}");
+            assert_eq!(nodes.free_frames(), free, "{spec}");
+            let border = [63, 64].map(|frame| FrameRange::new(Pfn(frame), 1));
+            let border = border.map(|frame| nodes.allocate_at(cpu, frame).unwrap());
+            assert_eq!(nodes.isolate(cpu, range), refused, "{spec}");
+            assert_eq!(nodes.free_frames(), free - 2, "{spec}");
+            for frame in border {
+                nodes.free(cpu, Release::frame(frame)).unwrap();
+            }
+            // Within a zone, with the count of its free frames.
+            let inside = FrameRange::new(Pfn(40), 20);
+            let used = nodes.allocate_at(cpu, FrameRange::new(Pfn(50), 1)).unwrap();
+            assert_eq!(nodes.isolate(cpu, inside), Ok(1), "{spec}");
+            assert_eq!(nodes.free_frames(), free - 20, "{spec}");
+            nodes.free(cpu, Release::frame(used)).unwrap();
+            assert_eq!(nodes.isolate(cpu, inside), Ok(0), "{spec}");
+            nodes.unreserve(cpu, inside).unwrap();
+            assert_eq!(nodes.free_frames(), free, "{spec}");
+            let unknown = &mut claim(&NativeCpus::new(9), 8);
+            let refused = nodes.isolate(unknown, inside);
+            assert_eq!(refused, Err(RegionError::NoSuchCpu), "{spec}");
+        });
+    }
+}
+
 #[test]
 fn zones_that_overlap_or_do_not_ascend_are_refused() {
     let spec: SystemSpec = "bs+order=5".parse().unwrap();

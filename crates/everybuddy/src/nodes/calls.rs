@@ -9,6 +9,7 @@ use super::{Nodes, Zone};
 use crate::api::{FrameAllocator, Progress, Service, one_by_one};
 use crate::error::{AllocateError, FreeError, RegionError};
 use crate::frame::{Index, Order};
+use crate::isolation::{Isolation, settled};
 use crate::place::Place;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Ordering, Platform};
 use crate::region::{FrameRange, Span};
@@ -162,6 +163,19 @@ impl<P: Platform, S: FrameAllocator<P> + ?Sized> FrameAllocator<P> for Nodes<'_,
             zone.system.unreserve(cpu, range)?;
             zone.refund(range.frames);
             Ok(())
+        })
+    }
+
+    /// Within a zone, as the calls that it makes.
+    fn isolate(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<u64, RegionError> {
+        self.in_zone(cpu.id(), range, |zone| {
+            settled(zone.system.quiesce(cpu))?;
+            Isolation {
+                span: &self.span,
+                state: &|index| self.frame_state(index),
+                reserve: &mut |free| self.reserve(cpu, free),
+            }
+            .run(range)
         })
     }
 
