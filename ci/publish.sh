@@ -6,7 +6,7 @@
 # for the address of the repository. 35 minutes, most of them to compile.
 #
 #   ci/publish.sh          everything
-#   ci/publish.sh packages | install | semver | versions | address    only that
+#   ci/publish.sh packages | doctests | install | semver | versions | address    only that
 #
 # `versions` needs a nightly compiler and a registry, and for the oldest compiler rustup. Without one, or with the
 # placeholder, the rest is checked and the script ends with 77.
@@ -47,6 +47,29 @@ packages() {
     done
     step "a dry run of the publication: every package is built"
     cargo publish --workspace --dry-run --locked --allow-dirty --quiet
+}
+
+# The examples of the documentation, without the checkout: distributions run them.
+doctests() {
+    step "documentation of the packages of crates"
+    local folder target=${CARGO_TARGET_DIR:-target} name version names=(everybuddy everybuddy-adapters everybuddy-pool)
+    version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+    mkdir -p "$target/doctests"
+    target=$(cd "$target" && pwd)
+    cargo package "${names[@]/#/--package=}" --no-verify --locked --allow-dirty --quiet
+    folder=$(mktemp -d)
+    trap 'rm -rf "$folder"' RETURN
+    # They find each other here, as they will in the registry.
+    {
+        echo '[workspace]'
+        echo 'resolver = "3"'
+        echo 'members = ["*-'"$version"'"]'
+        echo '[patch.crates-io]'
+        for name in "${names[@]}"; do echo "$name = { path = \"$name-$version\" }"; done
+    } >"$folder/Cargo.toml"
+    for name in "${names[@]}"; do tar xzf "$target/package/$name-$version.crate" -C "$folder"; done
+    cp Cargo.lock "$folder"
+    (cd "$folder" && CARGO_TARGET_DIR=$target/doctests cargo test --doc --workspace --all-features --quiet)
 }
 
 install() {
@@ -116,10 +139,10 @@ address() {
 }
 
 missing=()
-[ $# -gt 0 ] || set -- packages install semver versions address
+[ $# -gt 0 ] || set -- packages doctests install semver versions address
 for part in "$@"; do
     case $part in
-    packages | install | semver | versions | address) $part ;;
+    packages | doctests | install | semver | versions | address) $part ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
         exit 2

@@ -206,3 +206,9 @@ macro_rules! conformance {
         $crate::conformance! { @each tests $platform, $host }
     };
 }
+
+/// The code of the guides of the crate is compiled and run. They lie outside of its package.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/crate.md")]
+#[doc = include_str!("../../../docs/kernel.md")]
+struct Guides;

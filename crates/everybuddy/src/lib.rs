@@ -134,9 +134,3 @@ pub mod prelude {
         metadata_layout, with_system,
     };
 }
-
-/// The guide's code is compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/crate.md")]
-#[doc = include_str!("../../../docs/kernel.md")]
-struct Guide;
