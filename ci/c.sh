@@ -41,10 +41,10 @@ finish() {
 }
 
 # Runs a program of tests/c with its arguments.
-execute() { # PROGRAM SOURCE STEPS OPERATIONS: those of conformance.c and of threads.c.
+execute() { # PROGRAM SOURCE STEPS OPERATIONS: those of conformance.c, and of lend.c and threads.c.
     case $2 in
     conformance.c) "$1" "$3" ;;
-    threads.c) "$1" "$4" ;;
+    lend.c | threads.c) "$1" "$4" ;;
     *) "$1" ;;
     esac
 }
@@ -150,6 +150,27 @@ cc -std=c11 -I"$prefix/include" "$folder/other.c" "$folder/one/lib/libeverybuddy
 if "$folder/other" >"$folder/output" 2>&1; then fail "a library of one system has another one"; fi
 grep -q EVERYBUDDY_ONLY "$folder/output" || fail "the error does not say why: $(cat "$folder/output")"
 
+step "a library for kernels"
+if [ "$(uname -m)" != x86_64 ] || [ ! -d "$(rustc --print sysroot)/lib/rustlib/x86_64-unknown-none/lib" ]; then
+    missing+=("x86_64-unknown-none (ci/install.sh boot)")
+else
+    (CARGO_TARGET_DIR=$(realpath "${CARGO_TARGET_DIR:-target}/c-one")
+        export CARGO_TARGET_DIR EVERYBUDDY_ONLY=everybuddy
+        $crate/install.sh --kernel "$folder/kernel" >/dev/null)
+    # The options are those of README.md there.
+    options=$(grep -oE -- '-ffreestanding( -[fm][a-z=-]+)+' $crate/README.md)
+    # shellcheck disable=SC2086 # Several options.
+    cc -c $options "$folder/all.c" -o "$folder/kernel.o"
+    ld -r -o "$folder/kernel-linked.o" "$folder/kernel.o" "$folder/kernel/lib/libeverybuddy.a"
+    ld -r --gc-sections -u all -e all -o "$folder/kernel-used.o" "$folder/kernel-linked.o"
+    # A kernel is not linked by `-r`, which joins the bitcode of all objects. The plugin of nm cannot read that.
+    objcopy --remove-section=.llvmbc --remove-section=.llvmcmd "$folder/kernel-used.o"
+    ci/kernel.sh inspect "$folder/kernel-used.o" '^abort$'
+    # The code also runs in a program whose addresses are low.
+    program=$(compile cc lend.c lend-kernel -no-pie "$folder/kernel/lib/libeverybuddy.a")
+    "$program" 20000 everybuddy >/dev/null || fail "lend.c does not run with the library for kernels"
+fi
+
 # How programs are linked: the first argument names it.
 link() {
     case $1 in
@@ -163,7 +184,7 @@ for compiler in gcc clang; do
     for how in static shared; do
         step "$compiler, $how"
         # shellcheck disable=SC2046 # Several arguments.
-        for source in example.c conformance.c misuse.c rest.c threads.c; do
+        for source in example.c conformance.c misuse.c rest.c lend.c threads.c; do
             execute "$(compile $compiler $source ${source%.c} -O2 $(link $how))" $source 50000 100000 | tail -1
         done
         have ${cxx[$compiler]} || continue
@@ -197,7 +218,7 @@ if cargo +nightly --version >/dev/null 2>&1; then
         library=$target/$host/c/libeverybuddy_c.a
         for compiler in gcc clang; do
             have $compiler || continue
-            for source in threads.c conformance.c misuse.c rest.c; do
+            for source in threads.c lend.c conformance.c misuse.c rest.c; do
                 program=$(compile $compiler $source ${source%.c}-$sanitizer -O1 -fsanitize=$sanitizer \
                     $crate/tests/c/tsan.c "$library")
                 execute "$program" $source 5000 40000 | sed "s/^/  $compiler: /"

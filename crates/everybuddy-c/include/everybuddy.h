@@ -115,7 +115,7 @@ typedef enum {
     EB_ERROR_CLAIMED = 6,
     // The token is not claimed: it was released.
     EB_ERROR_NOT_CLAIMED = 7,
-    // Another call with this token has not returned: from another thread, or from code that this one interrupted.
+    // Another call with this token has not returned: on another thread, or in code that this one interrupted.
     EB_ERROR_IN_CALL = 8,
     // The system cannot be destroyed while a token is claimed.
     EB_ERROR_TOKENS_CLAIMED = 9,
@@ -221,7 +221,7 @@ typedef enum {
     EB_REASON_FRAGMENTATION = 5,
 } eb_reason;
 
-// The token of a CPU: the right to act as that CPU in one system. Only one thread at a time may use it.
+// The token of a CPU: the right to act as that CPU in one system, in one call at a time.
 typedef struct eb_cpu eb_cpu;
 
 // Which free blocks of a system were reported. It lies in the memory that `eb_reporting_start` was given.
@@ -464,8 +464,8 @@ eb_status eb_destroy(eb_system *system);
 
 // Claims the token of CPU `cpu`, counted from 0, and writes it to `token`. O(1).
 //
-// Only one thread at a time uses the token: the one that claimed it, or one that took it over by means that order
-// memory, such as a mutex. A kernel claims all tokens once, and uses each on its CPU with preemption disabled.
+// A token serves one call at a time. A kernel claims all tokens once, and uses each on its CPU with preemption
+// disabled. Between two calls, a call of another CPU that is short of memory takes what this one keeps.
 //
 // Errors: `EB_ERROR_CLAIMED`, `EB_ERROR_NO_SUCH_CPU`.
 //
@@ -706,14 +706,14 @@ eb_status eb_drain_parked(eb_cpu *cpu, uint32_t other);
 
 // Returns the frames of all lists to the zone layer, and finishes deferred work.
 //
-// Errors: `EB_ERROR_BUSY` if a CPU neither parked nor called in time.
+// Errors: `EB_ERROR_BUSY` if a CPU was in a call for too long.
 //
 // # Safety
 // `cpu` came from `eb_cpu_claim`.
 eb_status eb_quiesce(eb_cpu *cpu);
 
-// Announces that this CPU will not call for a while. Other CPUs can then drain its list without waiting for it. The
-// next call with the token ends this state.
+// Announces that this CPU will not call for a while. Other CPUs then find free what its list has, and need not borrow
+// its token. The next call with the token ends this state.
 //
 // # Safety
 // `cpu` came from `eb_cpu_claim`.
@@ -801,8 +801,7 @@ eb_status eb_add(eb_cpu *cpu,
 //
 // # Safety
 // `cpu` came from `eb_cpu_claim`.
-eb_status eb_remove(eb_cpu *cpu,
-                    eb_range range);
+eb_status eb_remove(eb_cpu *cpu, eb_range range);
 
 // Reserves a range of free frames: they are never allocated. Drains all CPUs first. O(range).
 //
@@ -859,9 +858,9 @@ void eb_set_pause(eb_pause pause);
 
 // Sets the clock of all systems of this copy of the library.
 //
-// With a clock, a CPU waits at most 2 ms for those that neither call nor were released. At first, and after NULL, it
-// polls 512 times, about a millisecond, or longer if the pause gives the processor away. The function must return, and
-// must not call this library. It is called only by a CPU that has polled 64 times.
+// With a clock, a CPU waits at most 2 ms for those that are in a call. At first, and after NULL, it polls 512 times,
+// about a millisecond, or longer if the pause gives the processor away. The function must return, and must not call
+// this library. It is called only by a CPU that has polled 64 times.
 void eb_set_clock(eb_clock clock);
 
 // Writes the bytes that `eb_reporting_start` needs to `bytes`. O(1).
@@ -992,4 +991,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 2008688630-86600 */
+/* Checksum, for header.sh: 3963115950-87542 */

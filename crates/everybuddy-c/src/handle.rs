@@ -3,25 +3,22 @@
 //! # Design decisions
 //! Handle and tokens lie at the start of the caller's memory, before the metadata: a library without a heap has no
 //! other place. Each begins with a word that says what it is and in which state, so a call with a wrong, released or
-//! destroyed one is refused. A token also marks the call that it is in. That is a load and two stores of a line that
-//! only its holder writes, and it detects a handler that uses the token of the code that it interrupted. A handler that
-//! runs between the load and the first store is not detected; it does no harm, since the call has not begun.
+//! destroyed one is refused. [`platform`](crate::platform) has the states of a token.
 //!
 //! # Invariants
-//! 1. A handle is written once, by `eb_build`, except its first word. A token's fields are atomics or never change.
-//! 2. A token's state changes from unclaimed to claimed by an exchange, so only one thread claims it.
-//! 3. If two threads use a token at a time, against the rules, frames may be allocated twice. Whether a call notices it
-//!    is left to chance. Memory safety does not depend on it: see [`Bare`](everybuddy::platform::Bare).
+//! 1. A handle is written once, by `eb_build`, except its first word.
+//! 2. A token's state changes from unclaimed to claimed, and from there to a call, by an exchange. So only one thread
+//!    claims it, and of two calls with it at a time one is refused.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, compiler_fence};
-use core::{ptr, slice};
+use core::ptr;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use everybuddy::{CpuId, LINE};
 
 use crate::EB_ABI_VERSION;
 use crate::errors::{Failure, eb_error};
-use crate::platform::{System, Token};
+use crate::platform::{GONE, Slot, System, Token, UNCLAIMED};
 use crate::status::{eb_status, eb_status::*};
 
 /// A system. It lies in the memory that `eb_build` was given; only the library accesses it.
@@ -29,7 +26,7 @@ pub struct eb_system {
     _opaque: [u8; 0],
 }
 
-/// The token of a CPU: the right to act as that CPU in one system. Only one thread at a time may use it.
+/// The token of a CPU: the right to act as that CPU in one system, in one call at a time.
 pub struct eb_cpu {
     _opaque: [u8; 0],
 }
@@ -38,14 +35,6 @@ pub struct eb_cpu {
 const BUILT: u64 = u64::from_le_bytes(*b"EVERYBDY");
 /// The first word of a handle whose system was destroyed.
 const DESTROYED: u64 = u64::from_le_bytes(*b"DEADBDDY");
-
-/// The state of a token: what it is, the version of the interface, and the state proper.
-const TOKEN: u32 = 0xeb70_0000 | (EB_ABI_VERSION & 0xff) << 8;
-const TOKEN_MASK: u32 = 0xffff_0000;
-const UNCLAIMED: u32 = TOKEN | 1;
-const CLAIMED: u32 = TOKEN | 2;
-const IN_CALL: u32 = TOKEN | 3;
-const GONE: u32 = TOKEN | 4;
 
 /// The start of a handle, which is the same in all versions.
 #[repr(C)]
@@ -58,19 +47,8 @@ struct Mark {
 #[repr(C, align(64))]
 pub(crate) struct Handle {
     mark: Mark,
-    cpus: u32,
     pub(crate) system: System,
     tokens: *const Slot,
-}
-
-/// What lies behind an `eb_cpu`.
-#[repr(C, align(64))]
-pub(crate) struct Slot {
-    state: AtomicU32,
-    id: CpuId,
-    system: System,
-    /// The last failure, as [`Failure::to_bits`].
-    last: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Handle>() == LINE && size_of::<Slot>() == LINE);
@@ -106,12 +84,7 @@ impl Handle {
         for cpu in 0..cpus {
             // SAFETY: those bytes hold a token for each CPU.
             let place = unsafe { tokens.add(usize::from(cpu)) };
-            let slot = Slot {
-                state: AtomicU32::new(UNCLAIMED),
-                id: CpuId(cpu),
-                system,
-                last: AtomicU64::new(0),
-            };
+            let slot = Slot::new(CpuId(cpu), system, tokens, cpus);
             // SAFETY: the place lies in the caller's memory, is aligned, and nothing refers to it.
             unsafe { place.write(slot) };
         }
@@ -120,7 +93,6 @@ impl Handle {
                 state: AtomicU64::new(0),
                 version: EB_ABI_VERSION,
             },
-            cpus: u32::from(cpus),
             system,
             tokens,
         };
@@ -152,45 +124,30 @@ impl Handle {
     }
 
     /// Returns the tokens.
-    fn slots(&self) -> &[Slot] {
-        // SAFETY: `eb_build` wrote this number of tokens there, and they live as long as the handle.
-        unsafe { slice::from_raw_parts(self.tokens, self.cpus as usize) }
+    fn slots(&self) -> &'static [Slot] {
+        // SAFETY: `eb_build` wrote the tokens there, at least one, and they live as long as the handle.
+        let first: &'static Slot = unsafe { &*self.tokens };
+        first.all()
     }
 }
 
-impl Slot {
-    /// Returns the state of the token behind a pointer.
-    ///
-    /// # Safety
-    /// The pointer is NULL or leads to 64 bytes that may be read.
-    #[inline(always)]
-    unsafe fn state(cpu: *const eb_cpu) -> Result<u32, eb_status> {
-        check(cpu.cast())?;
-        // SAFETY: it is aligned, and may be read by the caller's promise. Any bytes are such a word.
-        let state = unsafe { &*cpu.cast::<AtomicU32>() };
-        Ok(state.load(Ordering::Relaxed))
-    }
+/// Returns the state of the token behind a pointer, or of what may be none.
+///
+/// # Safety
+/// The pointer is NULL or leads to 64 bytes that may be read and written, for as long as the state is used.
+#[inline(always)]
+unsafe fn state_of<'a>(cpu: *const eb_cpu) -> Result<&'a AtomicU32, eb_status> {
+    check(cpu.cast())?;
+    // SAFETY: it is aligned, and may be accessed by the caller's promise. Any bytes are such a word.
+    Ok(unsafe { &*cpu.cast::<AtomicU32>() })
+}
 
-    /// Returns why a token in this state cannot be used.
-    #[cold]
-    fn refusal(state: u32) -> eb_status {
-        match state {
-            UNCLAIMED => EB_ERROR_NOT_CLAIMED,
-            IN_CALL => EB_ERROR_IN_CALL,
-            CLAIMED => EB_ERROR_CLAIMED,
-            GONE => EB_ERROR_DESTROYED,
-            _ if state & TOKEN_MASK == TOKEN & TOKEN_MASK => EB_ERROR_VERSION,
-            _ => EB_ERROR_NOT_A_HANDLE,
-        }
-    }
-
-    /// Stores the failure, for `eb_last_error`.
-    #[cold]
-    #[inline(never)]
-    fn fail(&self, failure: Failure) -> eb_status {
-        self.last.store(failure.to_bits(), Ordering::Relaxed);
-        failure.status
-    }
+/// Stores the failure of a call, for `eb_last_error`.
+#[cold]
+#[inline(never)]
+fn fail(slot: &Slot, failure: Failure) -> eb_status {
+    slot.last.store(failure.to_bits(), Ordering::Relaxed);
+    failure.status
 }
 
 /// Runs a call of a CPU.
@@ -203,38 +160,31 @@ pub(crate) unsafe fn run(
     call: impl FnOnce(System, &mut Token) -> Result<(), Failure>,
 ) -> eb_status {
     // SAFETY: as promised by the caller.
-    unsafe { run_until(cpu, CLAIMED, Ordering::Relaxed, call) }
+    unsafe { run_until(cpu, false, call) }
 }
 
-/// Runs a call of a CPU, and stores the state of its token afterwards. A failure is stored after that, which takes
-/// fewer instructions; a call that ends with another state than claimed must not fail.
+/// Runs a call of a CPU, after which no thread has the token if it `is_last`. A failure is stored after the call, which
+/// takes fewer instructions; a call that is the last must not fail.
 ///
 /// # Safety
 /// As [`run`].
 #[inline(always)]
 unsafe fn run_until(
     cpu: *mut eb_cpu,
-    end: u32,
-    ordering: Ordering,
+    is_last: bool,
     call: impl FnOnce(System, &mut Token) -> Result<(), Failure>,
 ) -> eb_status {
     // SAFETY: as promised by the caller.
-    match unsafe { Slot::state(cpu) } {
-        Ok(CLAIMED) => {}
-        Ok(state) => return Slot::refusal(state),
-        Err(status) => return status,
+    if let Err(status) = unsafe { state_of(cpu) }.and_then(Slot::enter) {
+        return status;
     }
-    // SAFETY: a token lies there.
-    let slot: &Slot = unsafe { &*cpu.cast() };
-    slot.state.store(IN_CALL, Ordering::Relaxed);
-    // The fences keep the call between both stores, as a handler on this thread sees them.
-    compiler_fence(Ordering::SeqCst);
-    let result = call(slot.system, &mut Token::new(slot.id));
-    compiler_fence(Ordering::SeqCst);
-    slot.state.store(end, ordering);
+    // SAFETY: a token lies there, and lives as long as its system, which is not destroyed while a call runs.
+    let slot: &'static Slot = unsafe { &*cpu.cast() };
+    let result = call(slot.system, &mut slot.token());
+    slot.leave(is_last);
     match result {
         Ok(()) => EB_OK,
-        Err(failure) => slot.fail(failure),
+        Err(failure) => fail(slot, failure),
     }
 }
 
@@ -284,7 +234,7 @@ pub unsafe extern "C" fn eb_destroy(system: *mut eb_system) -> eb_status {
         Ok(handle) => handle,
         Err(status) => return status,
     };
-    // Acquire: pairs with the release in `eb_cpu_release`: what the last holders did comes before the end.
+    // Acquire: pairs with the release in `Slot::leave`: what the last holders did comes before the end.
     let is_claimed = |slot: &Slot| slot.state.load(Ordering::Acquire) != UNCLAIMED;
     if handle.slots().iter().any(is_claimed) {
         return EB_ERROR_TOKENS_CLAIMED;
@@ -298,8 +248,8 @@ pub unsafe extern "C" fn eb_destroy(system: *mut eb_system) -> eb_status {
 
 /// Claims the token of CPU `cpu`, counted from 0, and writes it to `token`. O(1).
 ///
-/// Only one thread at a time uses the token: the one that claimed it, or one that took it over by means that order
-/// memory, such as a mutex. A kernel claims all tokens once, and uses each on its CPU with preemption disabled.
+/// A token serves one call at a time. A kernel claims all tokens once, and uses each on its CPU with preemption
+/// disabled. Between two calls, a call of another CPU that is short of memory takes what this one keeps.
 ///
 /// Errors: `EB_ERROR_CLAIMED`, `EB_ERROR_NO_SUCH_CPU`.
 ///
@@ -322,20 +272,13 @@ pub unsafe extern "C" fn eb_cpu_claim(
     let Some(slot) = handle.slots().get(cpu as usize) else {
         return EB_ERROR_NO_SUCH_CPU;
     };
-    // Acquire: pairs with the release in `eb_cpu_release`: what the last holder did on this CPU is seen.
-    let exchange =
-        slot.state
-            .compare_exchange(UNCLAIMED, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
-    match exchange {
-        Ok(_) => {
-            slot.last.store(0, Ordering::Relaxed);
-            // SAFETY: it is not NULL, so it may be written.
-            unsafe { token.write(ptr::from_ref(slot).cast_mut().cast()) };
-            EB_OK
-        }
-        Err(IN_CALL) => EB_ERROR_CLAIMED,
-        Err(state) => Slot::refusal(state),
+    if let Err(status) = slot.claim() {
+        return status;
     }
+    slot.last.store(0, Ordering::Relaxed);
+    // SAFETY: it is not NULL, so it may be written.
+    unsafe { token.write(ptr::from_ref(slot).cast_mut().cast()) };
+    EB_OK
 }
 
 /// Parks a CPU, as a call.
@@ -350,10 +293,9 @@ pub(crate) fn park(system: System, token: &mut Token) -> Result<(), Failure> {
 /// `cpu` came from `eb_cpu_claim`, and no other thread uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eb_cpu_release(cpu: *mut eb_cpu) -> eb_status {
-    // Release: pairs with the acquire in `eb_cpu_claim`. In one store, so that no handler finds the token claimed after
-    // the call.
+    // In one store, so that no handler finds the token claimed after the call.
     // SAFETY: as promised by the caller.
-    unsafe { run_until(cpu, UNCLAIMED, Ordering::Release, park) }
+    unsafe { run_until(cpu, true, park) }
 }
 
 /// Writes the last error of a call with this token to `error`, with its value and a text for people. The status is
@@ -365,10 +307,10 @@ pub unsafe extern "C" fn eb_cpu_release(cpu: *mut eb_cpu) -> eb_status {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eb_last_error(cpu: *const eb_cpu, error: *mut eb_error) -> eb_status {
     // SAFETY: as promised by the caller.
-    match unsafe { Slot::state(cpu) } {
-        Ok(CLAIMED | IN_CALL) => {}
-        Ok(state) => return Slot::refusal(state),
-        Err(status) => return status,
+    let state = unsafe { state_of(cpu) };
+    let claimed = state.and_then(|state| Slot::is_claimed(state.load(Ordering::Relaxed)));
+    if let Err(status) = claimed {
+        return status;
     }
     if error.is_null() {
         return EB_ERROR_NULL;

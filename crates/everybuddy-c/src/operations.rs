@@ -270,7 +270,7 @@ pub unsafe extern "C" fn eb_drain_parked(cpu: *mut eb_cpu, other: u32) -> eb_sta
 
 /// Returns the frames of all lists to the zone layer, and finishes deferred work.
 ///
-/// Errors: `EB_ERROR_BUSY` if a CPU neither parked nor called in time.
+/// Errors: `EB_ERROR_BUSY` if a CPU was in a call for too long.
 ///
 /// # Safety
 /// `cpu` came from `eb_cpu_claim`.
@@ -281,8 +281,8 @@ pub unsafe extern "C" fn eb_quiesce(cpu: *mut eb_cpu) -> eb_status {
     unsafe { run(cpu, quiesce) }
 }
 
-/// Announces that this CPU will not call for a while. Other CPUs can then drain its list without waiting for it. The
-/// next call with the token ends this state.
+/// Announces that this CPU will not call for a while. Other CPUs then find free what its list has, and need not borrow
+/// its token. The next call with the token ends this state.
 ///
 /// # Safety
 /// `cpu` came from `eb_cpu_claim`.

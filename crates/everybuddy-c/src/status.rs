@@ -30,7 +30,7 @@ pub enum eb_status {
     EB_ERROR_CLAIMED = 6,
     /// The token is not claimed: it was released.
     EB_ERROR_NOT_CLAIMED = 7,
-    /// Another call with this token has not returned: from another thread, or from code that this one interrupted.
+    /// Another call with this token has not returned: on another thread, or in code that this one interrupted.
     EB_ERROR_IN_CALL = 8,
     /// The system cannot be destroyed while a token is claimed.
     EB_ERROR_TOKENS_CLAIMED = 9,

@@ -103,7 +103,7 @@ fn the_documentation_names_every_function_and_every_code() {
             .split_once('(')
             .map(|(before, _)| before)
             .and_then(|before| {
-                let is_declared = !line.starts_with([' ', '#']) && !line.starts_with("static");
+                let is_declared = !line.starts_with([' ', '#']);
                 before
                     .rsplit([' ', '*'])
                     .next()
@@ -150,6 +150,11 @@ fn misuse_has_a_code() {
 #[test]
 fn the_rest_of_the_interface_works() {
     program("cc", "-std=c11", "rest.c", &[]);
+}
+
+#[test]
+fn a_cpu_that_is_in_no_call_lends_what_it_keeps() {
+    program("cc", "-std=c11", "lend.c", &["4000"]);
 }
 
 #[test]

@@ -31,9 +31,10 @@ int main(void)
     }
     printf("Everybuddy %s: %zu bytes of metadata\n", eb_version(), bytes);
 
-    /* This thread acts as CPU 0. Another thread would claim CPU 1. */
-    eb_cpu *cpu;
+    /* A kernel claims all tokens at boot. This thread acts as CPU 0, and once as CPU 1. */
+    eb_cpu *cpu, *other;
     require(eb_cpu_claim(system, 0, &cpu), "eb_cpu_claim");
+    require(eb_cpu_claim(system, 1, &other), "eb_cpu_claim");
 
     /* A frame, a block of 512 frames for memory that can be moved, and a run of exactly 260 frames. */
     uint32_t frame, block, run;
@@ -46,6 +47,16 @@ int main(void)
     uint64_t physical;
     require(eb_physical(system, block, &physical), "eb_physical");
     printf("the block starts at address 0x%llx\n", (unsigned long long)physical * 4096);
+
+    /* CPU 0 keeps low memory for its next calls. It is in no call now, so it lends that to CPU 1: 64 KiB below 16 MiB,
+       for a device. */
+    uint32_t ring;
+    eb_request frames = eb_request_frames(16);
+    eb_place low = eb_place_anywhere();
+    low.limit = 0x1000;
+    require(eb_allocate_in(other, &frames, &low, &ring), "eb_allocate_in");
+    eb_release device = eb_release_frames(ring, 16);
+    require(eb_free_release(other, &device), "eb_free_release");
 
     /* Misuse is an error that changes nothing. */
     require(eb_free(cpu, frame, 0), "eb_free");
@@ -63,6 +74,7 @@ int main(void)
     printf("free: %llu frames\n", (unsigned long long)(snapshot.free_frames + snapshot.buffered_frames));
 
     require(eb_cpu_release(cpu), "eb_cpu_release");
+    require(eb_cpu_release(other), "eb_cpu_release");
     require(eb_destroy(system), "eb_destroy");
     free(memory);
     return 0;

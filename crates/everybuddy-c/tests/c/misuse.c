@@ -358,9 +358,14 @@ static void operations(void)
     next.start = UINT64_MAX;
     next.frames = UINT64_MAX;
     SEE(EB_ERROR_OUTSIDE_SPAN, eb_remove(cpu, next));
+    /* What was never memory does not become free. */
+    eb_census before, after;
+    EXPECT(EB_OK, eb_check(cpu, &before, NULL));
     SEE(EB_ERROR_HOLE, eb_free(cpu, 0x800 + (uint32_t)(0x100100 - span.base), 0));
     SEE(EB_ERROR_FOREIGN, eb_free(cpu, span.frames, 0));
     SEE(EB_ERROR_FOREIGN, eb_free(cpu, UINT32_MAX, 0));
+    EXPECT(EB_OK, eb_check(cpu, &after, NULL));
+    CHECK(before.free == after.free && before.holes == after.holes && before.allocated == after.allocated);
     SEE(EB_ERROR_FOREIGN, eb_frame_state(built.system, span.frames, &state));
     EXPECT(EB_OK, eb_free(cpu, block, 4));
     SEE(EB_ERROR_NOT_ALLOCATED, eb_free(cpu, block, 4));
