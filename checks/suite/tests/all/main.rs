@@ -26,5 +26,6 @@ mod spaces;
 mod statics;
 mod stops;
 mod torn;
+mod trees;
 mod two_cpus;
 mod zeroed;

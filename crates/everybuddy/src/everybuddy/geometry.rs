@@ -115,11 +115,13 @@ impl Dimensions {
         clamp(self.frames / 4, 4, share) as usize
     }
 
-    /// Returns the most blocks in the list of a head.
+    /// Returns the most blocks in the list of a head: none if a block is larger than a tree. A block of a list goes back
+    /// to one tree.
     pub(super) const fn listed(&self, head: usize) -> u32 {
         match (head / Kind::COUNT).checked_sub(1) {
             None => 0,
             Some(0) => self.list() as u32 / Kind::COUNT as u32,
+            Some(order) if 1 << order > self.tree() => 0,
             Some(order) => {
                 let share = self.frames / self.cpus as u32 / BLOCKS_SHARE;
                 clamp(clamp(share, 2, u32::MAX) >> order, 0, LISTED_BLOCKS)
