@@ -18,6 +18,8 @@ mod report;
 mod scope;
 mod search;
 mod step;
+#[cfg(test)]
+mod twice;
 
 use std::process::ExitCode;
 

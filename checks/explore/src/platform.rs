@@ -219,6 +219,14 @@ impl<T: CellValue> SharedCell<T> for PlainCell<T> {
         wrote(self);
         self.0.set(value);
     }
+    fn exchange(&self, current: T, new: T) -> bool {
+        access(self, true);
+        let is_current = self.0.exchange(current, new);
+        if is_current {
+            wrote(self);
+        }
+        is_current
+    }
 }
 
 /// The token of a CPU. It can be made at any time: the explorer never lets a CPU do two things simultaneously.

@@ -81,6 +81,9 @@ impl<T: CellValue> SharedCell<T> for PlainCell<T> {
     fn set(&self, value: T) {
         self.access().set(value);
     }
+    fn exchange(&self, current: T, new: T) -> bool {
+        self.access().exchange(current, new)
+    }
 }
 
 // SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.

@@ -142,6 +142,23 @@ impl<T: CellValue> SharedCell<T> for LoomCell<T> {
             Treated::Shared(word) => word.store(to_word(value), Ordering::Relaxed),
         }
     }
+    fn exchange(&self, current: T, new: T) -> bool {
+        match &self.0 {
+            Treated::Plain(own) => {
+                let is_current = own.cell.get() == current;
+                if is_current {
+                    own.set(new);
+                }
+                is_current
+            }
+            Treated::Shared(word) => {
+                let (current, new) = (to_word(current), to_word(new));
+                let result =
+                    word.compare_exchange(current, new, Ordering::Relaxed, Ordering::Relaxed);
+                result.is_ok()
+            }
+        }
+    }
 }
 
 // SAFETY: every read of its cells and words returns a value that was stored there, in the order that the machine chose.

@@ -58,6 +58,16 @@ impl<T: CellValue> SharedCell<T> for PlainCell<T> {
         unsafe { self.value.get().write_volatile(value) };
         self.hint.set(value);
     }
+
+    /// In two steps: no CPU accesses the cell between them (invariant 1).
+    #[inline(always)]
+    fn exchange(&self, current: T, new: T) -> bool {
+        let is_current = self.get() == current;
+        if is_current {
+            self.set(new);
+        }
+        is_current
+    }
 }
 
 // SAFETY: words are those of `M`. A cell returns what was stored there: the two fields are written together, and an

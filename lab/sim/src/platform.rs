@@ -57,6 +57,12 @@ impl<T: CellValue> SharedCell<T> for SimCell<T> {
         self.0.set(value);
         engine::accessed(Store, address(self));
     }
+    #[inline]
+    fn exchange(&self, current: T, new: T) -> bool {
+        let is_current = self.0.exchange(current, new);
+        engine::accessed(ReadModifyWrite, address(self));
+        is_current
+    }
 }
 
 macro_rules! atomic_word {

@@ -73,6 +73,72 @@ fn a_raced_double_free_by_a_byte_gives_the_frame_to_one_holder() {
     raced(Shared, "everybuddy+order=0");
 }
 
+/// Both CPUs free the same block simultaneously. Then each allocates a block, frees a part of it if `parts` says so, and
+/// frees the rest. Of the two frees, at most `most` succeed.
+fn raced_block(spec: &'static str, (frames, order): (u64, u8), parts: bool, most: u32) {
+    let preemptions = everybuddy_model::bound(&[2, 3]);
+    Scope::new(Shared, spec, preemptions).exhaust(frames, 2, move |machine| {
+        let size = everybuddy::Order::new(order).unwrap();
+        machine.on(1, |w| {
+            w.churn(order);
+            w.drain();
+        });
+        let start = machine.on(0, |w| w.allocate_untracked(Request::order(size)));
+        machine.on(0, |w| w.drain());
+        let accepted = std::sync::Mutex::new(0);
+        let race = |w: &mut Worker<'_, Loom>| {
+            let block = everybuddy::Block::new(start, size);
+            let ok = w.try_free_untracked(Release::block(block));
+            *accepted.lock().unwrap() += u32::from(ok);
+        };
+        machine.at_once(&[&race, &race]);
+        assert!((1..=most).contains(&*accepted.lock().unwrap()));
+        let blocks: Vec<_> = (0..2)
+            .map(|cpu| {
+                machine.on(cpu, |w| {
+                    let block = w.try_allocate(order);
+                    if let Some(block) = block
+                        && parts
+                    {
+                        w.free_frames(block.start, size.frames() / 2);
+                    }
+                    w.park();
+                    block
+                })
+            })
+            .collect();
+        for (cpu, block) in (0..).zip(blocks) {
+            machine.on(cpu, |w| {
+                match block {
+                    Some(block) if parts => {
+                        let half = size.frames() / 2;
+                        w.free_frames(everybuddy::Index(block.start.0 + half), half);
+                    }
+                    Some(block) => w.free(block),
+                    None => (),
+                }
+                w.park();
+            });
+        }
+        machine.on(1, |w| w.park());
+    });
+}
+
+#[test]
+fn of_two_raced_frees_of_a_large_block_one_is_refused() {
+    for parts in [false, true] {
+        raced_block("everybuddy+order=6", (64, 6), parts, 1);
+        raced_block("everybuddy+order=7+tree=256KiB", (128, 7), parts, 1);
+    }
+}
+
+/// As above, if nobody frees a part of it.
+#[test]
+fn a_raced_double_free_of_a_small_block_gives_it_to_one_holder() {
+    raced_block("everybuddy+order=1", (64, 1), false, 2);
+    raced_block("everybuddy+order=3", (64, 3), false, 2);
+}
+
 #[test]
 fn without_lists_one_of_two_raced_releases_is_refused() {
     Scope::new(Plain, "bs+order=0", ALL).exhaust(2, 2, |machine| {

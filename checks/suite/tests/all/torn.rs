@@ -37,6 +37,10 @@ impl<T: CellValue> SharedCell<T> for Read<T> {
         self.0.set(value);
     }
 
+    fn exchange(&self, current: T, new: T) -> bool {
+        self.0.exchange(current, new)
+    }
+
     fn peek(&self) -> T {
         let value = self.0.get();
         if size_of::<T>() == 2 && value != T::default() {

@@ -5,7 +5,7 @@
 //! # Invariants
 //! A tree has 1 to 64 words.
 
-use crate::bit_runs::WORD;
+use crate::bit_runs::{WORD, WORD_ORDER};
 use crate::frame::Order;
 use crate::region::Span;
 
@@ -36,6 +36,8 @@ const LEAST_SHARERS: u32 = 8;
 const LISTED_ORDERS: usize = 10;
 /// The lists of a CPU, by the head of their blocks. The first two are of no block.
 pub(super) const HEADS_WITH_LIST: usize = (LISTED_ORDERS + 1) * Kind::COUNT;
+/// Those of the lists that are of single frames and small blocks come first.
+pub(super) const HEADS_OF_SMALL: usize = (WORD_ORDER as usize + 1) * Kind::COUNT;
 /// The most blocks of several frames in a list: those that a program frees and allocates again.
 const LISTED_BLOCKS: u32 = 16;
 /// A list of blocks of several frames has at most one frame in this number of a CPU's share of memory, or one block of

@@ -15,16 +15,22 @@
 //!    the bytes of what is left have [`DIVIDED`] as well. Only a CPU that divides may remove such a byte, since the CPU
 //!    that wrote it may not have had contact with the holder.
 //!
-//! Two CPUs that free a frame simultaneously, which is misuse, may both see the byte. Both frees then succeed, as if
-//! each had been the only one.
+//! 5. Of several CPUs that remove the byte of a large piece simultaneously, which is misuse, one does: it is an exchange.
+//!
+//! Two CPUs that free a small piece simultaneously may both see the byte. Both frees then succeed, as if each had been
+//! the only one. An exchange would cost as much as the rest of the free.
 
 use crate::frame::{Index, Order};
 use crate::platform::{Platform, SharedCell};
 
+use super::wanted::is_large;
 use super::word::Kind;
 
 /// The bit in the byte of a piece that a free left of a larger one.
 const DIVIDED: u8 = 0x80;
+
+/// The bit in the byte of a large piece while a CPU removes it together with others.
+const CLAIMED: u8 = 0x40;
 
 /// The byte of a reserved frame.
 const RESERVED_BYTE: u8 = 1;
@@ -78,12 +84,17 @@ impl<'m, P: Platform> Heads<'m, P> {
     #[inline(always)]
     pub(super) fn take(&self, start: u32, order: Order) -> Option<Kind> {
         let byte = self.of(start)?;
-        let kind = kind_of(byte.get());
-        let is_piece = byte.get() == head(order, kind);
-        is_piece.then(|| {
+        let seen = byte.get();
+        let kind = kind_of(seen);
+        if seen != head(order, kind) {
+            return None;
+        }
+        if !is_large(order) {
             byte.set(0);
-            kind
-        })
+        } else if !byte.exchange(seen, 0) {
+            return None;
+        }
+        Some(kind)
     }
 
     /// Returns `true` if a frame was allocated as such. A hint, except for its holder.
@@ -112,18 +123,34 @@ impl<'m, P: Platform> Heads<'m, P> {
                 _ => return false,
             }
         }
-        if at != end {
-            return false;
-        }
-        at = start;
-        while at < end
-            && let Some(byte) = self.of(at)
-            && let Some(next) = after(at, byte.peek())
-        {
-            byte.set(0);
-            at = next;
-        }
-        true
+        at == end && self.remove(start, end)
+    }
+
+    /// Removes the pieces from `start` to `end`. Removes none if another CPU removes a large one of them simultaneously.
+    fn remove(&self, start: u32, end: u32) -> bool {
+        // Calls `change` with each byte and its value, until that fails. Returns the frame that was reached.
+        let for_each = |end: u32, change: &dyn Fn(&P::Cell<u8>, u8) -> bool| {
+            let mut at = start;
+            while at < end
+                && let Some(byte) = self.of(at)
+                && let seen = byte.peek()
+                && let Some(order) = order_of(seen & !CLAIMED)
+                && change(byte, seen)
+            {
+                at += order.frames();
+            }
+            at
+        };
+        let claimed = for_each(end, &|byte, seen| {
+            let is_small = order_of(seen).is_some_and(|order| !is_large(order));
+            is_small || seen & CLAIMED == 0 && byte.exchange(seen, seen | CLAIMED)
+        });
+        let is_removed = claimed == end;
+        for_each(claimed, &|byte, seen| {
+            byte.set(if is_removed { 0 } else { seen & !CLAIMED });
+            true
+        });
+        is_removed
     }
 
     /// Removes a run, if all of its frames are allocated. What is left of its first piece and of its last one becomes
@@ -143,12 +170,8 @@ impl<'m, P: Platform> Heads<'m, P> {
             last = (at, kind);
         }
         let first = self.piece(head).map_or(Kind::Staying, |(_, kind)| kind);
-        let mut at = head;
-        while let Some((order, _)) = self.piece(at).filter(|_| at < end) {
-            if let Some(byte) = self.of(at) {
-                byte.set(0);
-            }
-            at += order.frames();
+        if !self.remove(head, last.0) {
+            return false;
         }
         self.set_pieces(head, start - head, first, DIVIDED);
         self.set_pieces(end, last.0 - end, last.1, DIVIDED);
@@ -217,8 +240,12 @@ pub(super) fn kind_of(byte: u8) -> Kind {
     if byte & 1 == 0 { staying } else { movable }
 }
 
-/// Returns the order of a piece, by the byte of its first frame; `None` for the byte of another frame.
+/// Returns the order of a piece, by the byte of its first frame; `None` for the byte of another frame, and for that of
+/// a piece that a CPU removes.
 pub(super) fn order_of(byte: u8) -> Option<Order> {
+    if byte & CLAIMED != 0 {
+        return None;
+    }
     let above = u32::from((byte & !DIVIDED) >> 1);
     above.checked_sub(1).map(Order::saturating)
 }

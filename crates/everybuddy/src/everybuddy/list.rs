@@ -21,6 +21,7 @@ use crate::frame::Order;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::foreign::Shared;
+use super::geometry::HEADS_OF_SMALL;
 use super::heads::{head, order_of};
 use super::local::{KindPlace, List, Local, NO_WORD};
 use super::tree::Part;
@@ -51,8 +52,8 @@ impl<'m, P: Platform> Local<'m, P> {
         head(order, Kind::Staying) | self.last.get() & 1
     }
 
-    /// The check of a free: removes the head of a block of this order and of the kind that was freed last, and returns
-    /// its list. `None` if it is another one.
+    /// The check of a free: removes the head of a small block of this order and of the kind that was freed last, and
+    /// returns its list. `None` if it is another one.
     ///
     /// Most frees are of the same kind as the one before. So a processor need not wait for the kind, which it reads in
     /// the head, before it reads the list.
@@ -64,7 +65,8 @@ impl<'m, P: Platform> Local<'m, P> {
         order: Order,
     ) -> Option<&List<'m, P>> {
         let last = self.last_head(order);
-        let list = self.lists.get(usize::from(last))?;
+        // The head of a large block is removed by an exchange, elsewhere.
+        let list = self.lists.get(..HEADS_OF_SMALL)?.get(usize::from(last))?;
         let byte = shared.heads.of(start)?;
         if byte.get() != last {
             return None;

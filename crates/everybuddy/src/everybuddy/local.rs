@@ -9,14 +9,13 @@
 //!    list cannot name what is free below it.
 //! 3. Only the holder of the CPU's token touches the cells.
 
-use crate::bit_runs::WORD_ORDER;
 use crate::cache_padded::CachePadded;
 use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
-use super::geometry::{Dimensions, HEADS_WITH_LIST};
+use super::geometry::{Dimensions, HEADS_OF_SMALL, HEADS_WITH_LIST};
 use super::heads::head;
 use super::slots::OwnSlots;
 use super::wanted::{CLOSED_ID, Wanted, is_large};
@@ -293,8 +292,7 @@ impl<'m, P: Platform> Local<'m, P> {
         for place in &self.places {
             place.leave();
         }
-        let large = usize::from(head(Order::saturating(WORD_ORDER), Kind::Staying));
-        for list in self.lists.iter().take(large) {
+        for list in self.lists.iter().take(HEADS_OF_SMALL) {
             list.point.set(0);
         }
     }

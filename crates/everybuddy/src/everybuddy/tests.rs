@@ -30,6 +30,7 @@ mod reads;
 mod refused;
 mod relief;
 mod searches;
+mod twice;
 
 /// What a naive model knows of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -405,11 +406,8 @@ fn random_operations_agree_with_a_naive_model() {
 
 /// Frees frames as a CPU does whose list takes none.
 fn free_into_tree(system: &Trees<'_>, cpu: &mut Cpu, start: u32, frames: u32) {
-    let start = Index(start);
-    let freed = match (frames, system.local(cpu.id())) {
-        (1, Some(local)) => system.free_part(cpu, local, start, Size::Order(Order::ZERO)),
-        _ => system.free(cpu, Release::frames(start, frames)),
-    };
+    let local = system.local(cpu.id()).unwrap();
+    let freed = system.free_part(cpu, local, Index(start), Size::Frames(Frames(frames)));
     freed.unwrap();
 }
 

@@ -232,6 +232,10 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         let mask = candidates & candidates.wrapping_neg();
         let index = tree * self.words_per_tree() + candidates.trailing_zeros();
         let word = self.words.get(index as usize)?;
+        let split = match is_new {
+            true => self.without_returned(tree, header, (split, mask)),
+            false => split,
+        };
         let free = if is_new { u64::MAX } else { word.free() };
         let blocks = blocks(free, order);
         let mut rest = 0;
@@ -319,12 +323,27 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             found => found?,
         };
         let index = tree * self.words_per_tree() + at;
+        let taken = first(words) << at;
+        let with_rest = taken | first(frames.div_ceil(WORD)) << at;
+        self.without_returned(tree, header, (0, with_rest & whole));
         if rest != 0 {
             let last = self.words.get((index + words) as usize)?;
             header.take(self.mask(index + words), last, rest);
         }
-        header.split.set(header.split.get() | first(words) << at);
+        header.split.set(header.split.get() | taken);
         Some(index * WORD)
+    }
+
+    /// Returns the split words of an own tree, before it takes `words`, which are not split. If one of them has a
+    /// returned frame, which was freed twice, collects all first: otherwise a later collection would free the frame
+    /// under the next holder.
+    #[inline(always)]
+    fn without_returned(&self, tree: u32, header: &Header<P>, (split, words): (u64, u64)) -> u64 {
+        if header.inbox.load(Ordering::Relaxed) & words == 0 {
+            return split;
+        }
+        self.collect(tree, header);
+        header.split.get()
     }
 
     /// Finds whole words of an own tree before a split one whose first frames, `rest`, are free. There is at least one:
@@ -353,7 +372,9 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         let order = word_order(order);
         let split = header.split.get();
         let at = first_block(!split & self.extent(), order)?;
-        header.split.set(split | block(order) << at);
+        let words = block(order) << at;
+        let split = self.without_returned(tree, header, (split, words));
+        header.split.set(split | words);
         Some((tree * self.words_per_tree() + at) * WORD)
     }
 

@@ -120,6 +120,10 @@ pub trait SharedCell<T: CellValue>: Send + Sync {
 
     /// Replaces the value. One access, no ordering.
     fn set(&self, value: T);
+
+    /// Replaces the value if it is `current`, and returns whether it was, in one step: of several CPUs that do so
+    /// simultaneously, one replaces it. One access, no ordering.
+    fn exchange(&self, current: T, new: T) -> bool;
 }
 
 /// An atomic word. The ordering stands at the call site, so that the reader sees which pairs matter.

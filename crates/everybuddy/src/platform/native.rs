@@ -22,6 +22,8 @@ pub trait RelaxedStorage<T>: Send + Sync {
     fn get(&self) -> T;
     /// Writes without ordering.
     fn set(&self, value: T);
+    /// Writes `new` if the value is `current`, without ordering. Returns `true` if it was.
+    fn exchange(&self, current: T, new: T) -> bool;
 }
 
 macro_rules! cell_values {
@@ -41,6 +43,11 @@ macro_rules! cell_values {
             #[inline(always)]
             fn set(&self, value: $value) {
                 self.store(value, Ordering::Relaxed);
+            }
+            #[inline(always)]
+            fn exchange(&self, current: $value, new: $value) -> bool {
+                let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
+                self.compare_exchange(current, new, success, failure).is_ok()
             }
         }
     )*};
@@ -63,6 +70,10 @@ impl<T: CellValue> SharedCell<T> for NativeCell<T> {
     #[inline(always)]
     fn set(&self, value: T) {
         self.0.set(value);
+    }
+    #[inline(always)]
+    fn exchange(&self, current: T, new: T) -> bool {
+        self.0.exchange(current, new)
     }
 }
 

@@ -95,9 +95,10 @@ systems! {
             with more than eight CPUs it is less. Each list of a larger order, up to 9, has at most 16 blocks. A \
             request that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
             need empty lists. The frames \
-            of owned trees and gathered frames count as free. If two CPUs free the same frame simultaneously, which is \
-            misuse, both frees may succeed; the frame may then be lost, or be allocated twice. The kind of a listed \
-            frame is that of its tree when the frame left it.",
+            of owned trees and gathered frames count as free. Two CPUs that free the same block simultaneously \
+            are misuse. Of 64 frames or more, one of the frees is refused. Of a frame or a smaller block, both may \
+            succeed; its frames may then be lost, or be allocated twice, alone or in other blocks. The kind of a \
+            listed frame is that of its tree when the frame left it.",
         preset: Options {
             zone: Some(ZoneKind::Owned),
             structure: Some(StructureKind::Planes),

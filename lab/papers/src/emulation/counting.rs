@@ -52,6 +52,10 @@ impl<T: CellValue> SharedCell<T> for Counted<NativeCell<T>> {
         count();
         self.0.set(value);
     }
+    fn exchange(&self, current: T, new: T) -> bool {
+        count();
+        self.0.exchange(current, new)
+    }
 }
 
 impl<T: CellValue, W: AtomicWord<T>> AtomicWord<T> for Counted<W> {

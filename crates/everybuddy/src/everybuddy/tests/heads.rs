@@ -189,22 +189,6 @@ fn an_unknown_cpu_changes_nothing() {
     });
 }
 
-/// What a second free leaves that came simultaneously from another CPU.
-#[test]
-fn a_frame_that_two_cpus_listed_is_allocated_once_at_a_time() {
-    with_two(|system, zero, one| {
-        allocate_frames(system, zero, TREE);
-        system.free(zero, block(3, 0)).unwrap();
-        // As if the second free had read the byte before the first one wrote it.
-        system.shared.heads.set(3, Order::ZERO, Kind::Staying);
-        system.free(zero, block(3, 0)).unwrap();
-        assert_eq!(system.allocate(zero, Request::FRAME), Ok(Index(3)));
-        let next = system.allocate(zero, Request::FRAME).unwrap();
-        assert_ne!(next, Index(3));
-        system.park(one);
-    });
-}
-
 #[test]
 fn the_check_finds_wrong_bytes() {
     with_two(|system, zero, _| {

@@ -28,6 +28,10 @@ impl<T: CellValue> SharedCell<T> for Counted<T> {
     fn set(&self, value: T) {
         self.value.set(value);
     }
+
+    fn exchange(&self, current: T, new: T) -> bool {
+        self.value.exchange(current, new)
+    }
 }
 
 struct Counting;
