@@ -14,7 +14,7 @@ use crate::error::{AllocateError, BulkFreeError};
 use crate::frame::{Index, Order};
 use crate::platform::{CpuToken, Platform};
 use crate::probe::{Event, Probe};
-use crate::request::{Flags, Release, Size};
+use crate::request::{Flags, Release};
 
 use super::OwnedTrees;
 use super::tree::Part;
@@ -120,8 +120,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
     #[inline]
     fn free_group(&self, cpu: &mut P::Cpu, release: Release, others: &[Release]) -> usize {
         let bit_of = |release: &Release| {
-            let is_frame = matches!(release.size, Size::Order(Order::ZERO));
-            is_frame.then_some((release.start.0 / WORD, 1_u64 << (release.start.0 % WORD)))
+            let Index(start) = release.start;
+            let is_frame = self.order_of(release.start, release.size) == Some(Order::ZERO);
+            is_frame.then_some((start / WORD, 1_u64 << (start % WORD)))
         };
         let Some((word, first)) = bit_of(&release) else {
             return 0;

@@ -12,7 +12,7 @@
 
 use crate::bit_runs::{WORD, block};
 use crate::error::FreeError;
-use crate::frame::{Frames, Index, Order};
+use crate::frame::{Index, Order};
 use crate::lock::Section;
 use crate::platform::{AtomicWord, CpuToken, Ordering, Platform, SharedCell, WaitLimit};
 use crate::probe::{Event, Probe};
@@ -197,15 +197,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let Some(local) = self.local(cpu.id()) else {
             return Err(FreeError::NoSuchCpu);
         };
-        let heads = &self.shared.heads;
-        let order = match size {
-            Size::Order(order) => order,
-            // If it is a part of a block, another CPU may divide that block meanwhile.
-            Size::Frames(Frames(1)) if heads.is_frame(start.0) => Order::ZERO,
-            Size::Frames(_) => return self.free_part(cpu, local, start, size),
-        };
-        let Some(kind) = heads.take(start.0, order) else {
-            return self.free_part(cpu, local, start, Size::Order(order));
+        let order = self.order_of(start, size);
+        let taken = order.and_then(|order| {
+            let kind = self.shared.heads.take(start.0, order)?;
+            Some((order, kind))
+        });
+        let Some((order, kind)) = taken else {
+            return self.free_part(cpu, local, start, size);
         };
         local.last.set(kind as u8);
         match local.list(order, kind) {

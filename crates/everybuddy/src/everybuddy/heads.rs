@@ -97,10 +97,11 @@ impl<'m, P: Platform> Heads<'m, P> {
         Some(kind)
     }
 
-    /// Returns `true` if a frame was allocated as such. A hint, except for its holder.
-    pub(super) fn is_frame(&self, frame: u32) -> bool {
-        let byte = self.of(frame).map(SharedCell::peek);
-        byte.is_some_and(|byte| byte & !1 == head(Order::ZERO, Kind::Staying))
+    /// Returns `true` if a piece of an order starts at a frame, which no free left. A hint, except for its holder.
+    #[inline(always)]
+    pub(super) fn is_piece(&self, start: u32, order: Order) -> bool {
+        let byte = self.of(start).map(SharedCell::peek);
+        byte.is_some_and(|byte| byte & !1 == head(order, Kind::Staying))
     }
 
     /// Returns `true` if a free left this piece of a larger one.

@@ -259,6 +259,20 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         }
     }
 
+    /// Returns the order by which a block is freed. If it is freed by its count, it must have been allocated as such. A
+    /// part of a block is none: another CPU may divide that block meanwhile, so the head is a hint.
+    #[inline(always)]
+    fn order_of(&self, start: Index, size: Size) -> Option<Order> {
+        match size.extent() {
+            Extent::Block(order) => {
+                let is_block =
+                    matches!(size, Size::Order(_)) || self.shared.heads.is_piece(start.0, order);
+                is_block.then_some(order)
+            }
+            Extent::Run(_) => None,
+        }
+    }
+
     /// Says what is wrong with a free by an order of which no block can start there.
     #[cold]
     fn unaligned(&self, start: Index) -> FreeError {
@@ -292,15 +306,11 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         let Wanted { order, kind, .. } = wanted;
         let is_small = !wanted.is_large();
         if wanted.is_block() {
-            let hit = || local.hit(&self.shared, order, kind);
             let refilled_hit = || {
                 local.refill(&self.shared, order, kind);
-                hit()
+                local.hit(&self.shared, order, kind)
             };
-            // A block by its count can hit, too.
-            let by_count = matches!(size, Size::Frames(_)).then(hit).flatten();
-            let found = by_count.or_else(|| is_small.then(refilled_hit).flatten());
-            if let Some(start) = found {
+            if let Some(start) = is_small.then(refilled_hit).flatten() {
                 return Ok(Index(start));
             }
         }
@@ -326,7 +336,7 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
 impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     #[inline(always)]
     fn allocate(&self, cpu: &mut P::Cpu, request: Request) -> Result<Index, AllocateError> {
-        if let Size::Order(order) = request.size
+        if let Extent::Block(order) = request.size.extent()
             && let Some(local) = self.local(cpu.id())
             && let Some(start) = local.hit(&self.shared, order, Kind::of(request.flags.class()))
         {
@@ -337,7 +347,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
 
     #[inline(always)]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        if let Size::Order(order) = release.size
+        if let Some(order) = self.order_of(release.start, release.size)
             && let Some(local) = self.local(cpu.id())
             && let Some(list) = local.take_head(&self.shared, release.start.0, order)
         {
