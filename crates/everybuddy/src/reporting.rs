@@ -395,11 +395,11 @@ impl<'m, P: Platform> Reporting<'m, P> {
             // Acquire: pairs with the release in `end`.
             put = self.put.load(Ordering::Acquire);
             if self.held_since(put) {
-                if limit.is_over(polls, P::MAX_POLLS) {
+                if limit.is_over(polls) {
                     break Err(AllocateError::Busy);
                 }
                 P::wait(&self.put, put, polls);
-                polls += 1;
+                polls = polls.saturating_add(1);
                 continue;
             }
             match allocate() {

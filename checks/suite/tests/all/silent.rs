@@ -184,10 +184,16 @@ thread_local! {
     static TIME: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
     /// How often this thread waited.
     static PAUSES: Cell<u64> = const { Cell::new(0) };
+    /// What passes while it waits.
+    static PAUSE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What passes while a CPU waits: a yield on a loaded machine.
-const PAUSE: u64 = 4_000_000;
+/// What passes while a CPU waits: a yield on a loaded machine; a few instructions, so that there is time for twice
+/// [`Platform::MAX_POLLS`] polls.
+const PAUSES_OF: [u64; 2] = [
+    4_000_000,
+    Machine::MAX_WAIT / (2 * Machine::MAX_POLLS as u64),
+];
 
 /// Reads the clock of this thread.
 fn now() -> Option<u64> {
@@ -230,23 +236,26 @@ fn a_wait_ends_by_the_clock_where_there_is_one() {
     let pause = |_| {
         PAUSES.set(PAUSES.get() + 1);
         let (time, reads) = TIME.get();
-        TIME.set((time + PAUSE, reads));
+        TIME.set((time + PAUSE.get(), reads));
     };
     let ranges = [FrameRange::new(Pfn(0), 64)];
     let setup = Setup::new(&ranges, 2);
     for name in LISTS.into_iter().chain(["everybuddy", "magazines+batch=4"]) {
-        let timed = || on(name, &setup, pauses_and_reads);
-        let (pauses, reads) = timed_by(now, || waiting_by(pause, timed));
-        // 64 polls without the clock, and a second.
-        let second = Machine::MAX_WAIT / PAUSE;
-        assert!(
-            (second..=second + 65).contains(&pauses),
-            "{name}: {pauses} pauses"
-        );
-        assert!(
-            reads <= second + 2,
-            "{name}: the clock was read {reads} times"
-        );
+        for nanoseconds in PAUSES_OF {
+            PAUSE.set(nanoseconds);
+            let timed = || on(name, &setup, pauses_and_reads);
+            let (pauses, reads) = timed_by(now, || waiting_by(pause, timed));
+            // 64 polls without the clock, and a second.
+            let second = Machine::MAX_WAIT.div_ceil(nanoseconds);
+            assert!(
+                (second..=second + 65).contains(&pauses),
+                "{name}: {pauses} pauses"
+            );
+            assert!(
+                reads <= second + 2,
+                "{name}: the clock was read {reads} times"
+            );
+        }
         let (pauses, _) = waiting_by(pause, || on(name, &setup, pauses_and_reads));
         let most = u64::from(Machine::MAX_POLLS);
         assert_eq!(pauses, most, "{name}");

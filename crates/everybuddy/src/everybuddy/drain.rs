@@ -168,13 +168,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
         for (index, other) in others() {
             let mut attempt = 0;
             while let Err(seen) = self.keeps_none(other, epoch) {
-                if limit.is_over(polls, P::MAX_POLLS) {
+                if limit.is_over(polls) {
                     all_drained = false;
                     break;
                 }
                 P::wait(&other.state, seen.0, attempt);
-                polls += 1;
-                attempt += 1;
+                polls = polls.saturating_add(1);
+                attempt = attempt.saturating_add(1);
                 // What it did may have been its last operation for a while.
                 if attempt.is_power_of_two() {
                     self.exclude(cpu, index, other);

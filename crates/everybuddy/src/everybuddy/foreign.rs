@@ -383,7 +383,7 @@ impl<P: Platform> Shared<'_, P> {
             };
             let mut attempt = 0;
             while !self.claim(header, id) {
-                if limit.is_over(polls, most) {
+                if polls >= most || limit.is_over(polls) {
                     if tree > first {
                         self.release_all(first, tree - 1);
                     }
@@ -393,8 +393,8 @@ impl<P: Platform> Shared<'_, P> {
                 if seen != 0 {
                     P::wait(&header.owner, seen, attempt);
                 }
-                polls += 1;
-                attempt += 1;
+                polls = polls.saturating_add(1);
+                attempt = attempt.saturating_add(1);
             }
         }
         true

@@ -417,11 +417,11 @@ impl<P: Platform> OwnedTrees<'_, P> {
             .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
-            if is_nested || limit.is_over(polls, P::MAX_POLLS) {
+            if is_nested || limit.is_over(polls) {
                 return false;
             }
             P::wait(&self.divides, 1, polls);
-            polls += 1;
+            polls = polls.saturating_add(1);
         }
         true
     }

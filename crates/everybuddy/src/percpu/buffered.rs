@@ -346,13 +346,13 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
             let mut attempt = 0;
             while let Err(seen) = self.try_drain(cpu, zone, (other, slot), epoch) {
                 // After the look: a wait may have taken long because this CPU was stopped.
-                if limit.is_over(polls, P::MAX_POLLS) {
+                if limit.is_over(polls) {
                     all_drained = false;
                     break;
                 }
                 P::wait(&slot.remote.cpu_state, seen.0, attempt);
-                polls += 1;
-                attempt += 1;
+                polls = polls.saturating_add(1);
+                attempt = attempt.saturating_add(1);
                 if attempt.is_power_of_two() {
                     self.exclude(cpu, other, slot); // Its last operation may be over.
                 }

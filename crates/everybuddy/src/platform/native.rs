@@ -152,8 +152,8 @@ pub trait Waiting: Send + Sync + 'static {
     /// under an operating system, a second.
     const MAX_WAIT: u64 = 2_000_000;
 
-    /// How often a request polls for other CPUs at most, which bounds the time without a clock. 512 polls of [`Spin`]
-    /// take about a millisecond.
+    /// How often a request polls for other CPUs at most, without a [clock](Self::now). 512 polls of [`Spin`] take about
+    /// a millisecond.
     const MAX_POLLS: u32 = 1 << 9;
 
     /// Waits a moment; `attempt` counts the calls of one wait from zero.

@@ -1,7 +1,8 @@
 //! How long a CPU waits for another one.
 //!
-//! A CPU that neither calls nor parks must not stop the others. A poll takes some microseconds or, where waiting gives
-//! the processor away on a loaded machine, many milliseconds. So polls alone do not bound the time.
+//! A CPU that neither calls nor parks must not stop the others. A poll takes some nanoseconds or, where waiting gives
+//! the processor away on a loaded machine, many milliseconds. So polls do not bound the time, and count only where there
+//! is no clock.
 //!
 //! # Design decisions
 //! The clock is read only after some polls. Most waits end before, and a CPU that was itself stopped for long asks
@@ -30,17 +31,24 @@ impl<P: Platform> WaitLimit<P> {
         }
     }
 
-    /// Returns `true` if a wait ends in vain: after `most` polls, or after [`Platform::MAX_WAIT`]. `polls` is the
-    /// number of polls so far.
-    pub(crate) fn is_over(&mut self, polls: u32, most: u32) -> bool {
-        polls >= most || polls >= UNTIMED_POLLS && self.is_late()
+    /// Returns `true` if a wait ends in vain: after [`Platform::MAX_WAIT`], or without a clock after
+    /// [`Platform::MAX_POLLS`] polls. `polls` is the number of polls so far.
+    #[inline]
+    pub(crate) fn is_over(&mut self, polls: u32) -> bool {
+        polls >= UNTIMED_POLLS.min(P::MAX_POLLS) && self.is_late(polls, P::MAX_POLLS)
+    }
+
+    /// Returns `true` if a wait ends by then, or after `most` polls: the CPU has something else to try.
+    pub(crate) fn is_over_after(&mut self, polls: u32, most: u32) -> bool {
+        polls >= most || self.is_over(polls)
     }
 
     #[cold]
-    fn is_late(&mut self) -> bool {
-        P::now().is_some_and(|now| {
-            let began = *self.began.get_or_insert(now);
-            now.saturating_sub(began) >= P::MAX_WAIT
-        })
+    fn is_late(&mut self, polls: u32, most: u32) -> bool {
+        let Some(now) = P::now() else {
+            return polls >= most;
+        };
+        let began = *self.began.get_or_insert(now);
+        now.saturating_sub(began) >= P::MAX_WAIT
     }
 }

@@ -198,7 +198,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                 return Err(AllocateError::Exhausted);
             }
             // After the look: a wait may have taken long because this thread was stopped.
-            if limit.is_over(attempt, P::MAX_POLLS) {
+            if limit.is_over(attempt) {
                 return Err(AllocateError::Busy);
             }
             // What waits was pushed meanwhile, and possibly no other thread is about to process it.
@@ -209,7 +209,7 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
                 }
                 P::wait(self.done, seen, attempt);
             }
-            attempt += 1;
+            attempt = attempt.saturating_add(1);
         }
     }
 
@@ -295,8 +295,8 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
         work: impl Fn(&mut P::Probe) -> Result<T, RangeError>,
     ) -> Result<T, RangeError> {
         let (mut attempt, mut limit) = (0, WaitLimit::<P>::new());
-        while !limit.is_over(attempt, P::MAX_POLLS) {
-            attempt += 1;
+        while !limit.is_over(attempt) {
+            attempt = attempt.saturating_add(1);
             let finished = self.finish(caller.probe);
             let guard = Guard::lock(self.lock, caller.probe);
             // A part of the run may have passed through a queue just now.
@@ -358,11 +358,11 @@ impl<P: Platform, S: Structure<P>> Serewa<'_, P, S> {
             match contents {
                 Contents::Nothing => return true,
                 // After the look, as in `search`.
-                Contents::InHand if limit.is_over(attempt, P::MAX_POLLS) => return false,
+                Contents::InHand if limit.is_over(attempt) => return false,
                 Contents::InHand => P::wait(self.done, seen, attempt),
                 Contents::Waiting => continue,
             }
-            attempt += 1;
+            attempt = attempt.saturating_add(1);
         }
     }
 }

@@ -124,7 +124,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
             if seen == ANSWERED {
                 break;
             }
-            if seen == POSTED && limit.is_over(attempt, P::SERVICE_POLLS) {
+            if seen == POSTED && limit.is_over_after(attempt, P::SERVICE_POLLS) {
                 let back =
                     state.compare_exchange(POSTED, IDLE, Ordering::Relaxed, Ordering::Relaxed);
                 if back.is_ok() {
@@ -134,7 +134,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
                 continue;
             }
             // The manager that processes the request has stopped or sleeps for long.
-            if seen == TAKEN && limit.is_over(attempt, 2 * P::SERVICE_POLLS) {
+            if seen == TAKEN && limit.is_over_after(attempt, 2 * P::SERVICE_POLLS) {
                 // Release: pairs with the acquire of the manager's exchange. If the exchange fails, the answer is here.
                 let left =
                     state.compare_exchange(TAKEN, LEFT, Ordering::Release, Ordering::Relaxed);
@@ -144,7 +144,7 @@ impl<'a, P: Platform> RequestSlots<'a, P> {
                 continue;
             }
             P::wait(state, seen, attempt.min(P::SERVICE_POLLS));
-            attempt += 1;
+            attempt = attempt.saturating_add(1);
         }
         let given = answer.get();
         state.store(IDLE, Ordering::Relaxed);
