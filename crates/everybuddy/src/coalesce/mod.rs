@@ -34,6 +34,19 @@ use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::structure::Structure;
 
+/// The coalescing policies. Each is the policy of some compositions, which it tells apart from all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicyKind {
+    /// A free coalesces immediately.
+    Eager,
+    /// A free makes frames ascend: iBuddy's groups.
+    Ascend,
+    /// A free may be local, and coalesces later.
+    Delay,
+    /// A free coalesces immediately, and a request is served by the mobility of what it asks for.
+    ByMobility,
+}
+
 /// Records that a block was inserted into the structure or removed from it: in its list and in its map.
 #[inline(always)]
 pub(crate) fn record_move<P: Platform>(probe: &mut P::Probe) {

@@ -13,7 +13,7 @@ use super::values::{ListAccess, ListKind, ZoneKind};
 use super::{Setup, SystemSpec};
 use crate::api::FrameAllocator;
 use crate::arena::{Arena, ArenaPlan, Memory};
-use crate::coalesce::{Ascend, ByMobility, Coalesce, Delay, Eager};
+use crate::coalesce::{Ascend, ByMobility, Coalesce, Delay, Eager, PolicyKind};
 use crate::error::{BuildError, RangeError};
 use crate::frame::Index;
 use crate::frame_table::{FrameTable, Record, Tag};
@@ -87,6 +87,7 @@ where
         access: F::ACCESS,
         zone: Z::ZONE,
         structure: Z::STRUCTURE,
+        policy: Z::POLICY,
     };
 
     fn plan(parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
@@ -279,23 +280,32 @@ impl Parameters {
 
 /// A coalescing policy that the parameters determine.
 pub(crate) trait Policy {
+    /// Which one it is. Each policy has a kind of its own, by which a system that is built by name finds it.
+    const KIND: PolicyKind;
+
     /// Creates the policy.
     fn of(parameters: &Parameters) -> Self;
 }
 
 impl Policy for Eager {
+    const KIND: PolicyKind = PolicyKind::Eager;
+
     fn of(_: &Parameters) -> Self {
         Eager
     }
 }
 
 impl Policy for Ascend {
+    const KIND: PolicyKind = PolicyKind::Ascend;
+
     fn of(_: &Parameters) -> Self {
         Ascend
     }
 }
 
 impl Policy for ByMobility {
+    const KIND: PolicyKind = PolicyKind::ByMobility;
+
     fn of(parameters: &Parameters) -> Self {
         ByMobility {
             steal: parameters.steal,
@@ -304,6 +314,8 @@ impl Policy for ByMobility {
 }
 
 impl Policy for Delay {
+    const KIND: PolicyKind = PolicyKind::Delay;
+
     fn of(parameters: &Parameters) -> Self {
         Delay {
             rule: parameters.rule,
@@ -316,6 +328,7 @@ impl Policy for Delay {
 pub(crate) trait MakeZone<'m, P: Platform>: ZoneLayer<P> + Sized {
     const ZONE: ZoneKind;
     const STRUCTURE: StructureKind;
+    const POLICY: PolicyKind;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan;
 
@@ -330,6 +343,7 @@ where
 {
     const ZONE: ZoneKind = ZoneKind::One;
     const STRUCTURE: StructureKind = S::KIND;
+    const POLICY: PolicyKind = C::KIND;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
@@ -356,6 +370,7 @@ where
 {
     const ZONE: ZoneKind = ZoneKind::Spaces;
     const STRUCTURE: StructureKind = S::KIND;
+    const POLICY: PolicyKind = C::KIND;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let shape = parameters.shape(span);
@@ -405,6 +420,7 @@ where
 {
     const ZONE: ZoneKind = ZoneKind::Separated;
     const STRUCTURE: StructureKind = S::KIND;
+    const POLICY: PolicyKind = PolicyKind::Eager;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
@@ -430,6 +446,7 @@ where
 impl<'m, P: Platform> MakeZone<'m, P> for Domains<'m, P> {
     const ZONE: ZoneKind = ZoneKind::Domains;
     const STRUCTURE: StructureKind = StructureKind::Lists;
+    const POLICY: PolicyKind = PolicyKind::Eager;
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let plan = Locks::<P>::plan(plan, parameters.lock, cpus);

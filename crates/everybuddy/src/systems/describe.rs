@@ -25,6 +25,7 @@ impl fmt::Display for Parameters {
             access,
             zone,
             structure,
+            policy: _,
         } = self.composition;
         match list {
             ListKind::None if zone == ZoneKind::Owned => f.write_str("a list per CPU")?,

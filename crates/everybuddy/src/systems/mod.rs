@@ -30,6 +30,8 @@ macro_rules! systems {
                 type Built<'m, P: $crate::platform::Platform> = $built<'m, P>;
                 const ROW: &'static $crate::systems::Row = &$crate::systems::Row {
                     built: stringify!($built),
+                    policy: <$built<'static, $crate::Native> as $crate::systems::Compose<'static, $crate::Native>>
+                        ::COMPOSITION.policy,
                     $($row)*
                     ..$crate::systems::Row::BLANK
                 };
@@ -85,6 +87,7 @@ pub use spring::*;
 pub use standard::*;
 pub use values::*;
 
+pub use crate::coalesce::PolicyKind;
 pub use crate::coalesce::delay::Rule;
 pub use crate::coalesce::mobility::Steal;
 pub use crate::lock::{Hold, Line, LockKind};
@@ -224,9 +227,8 @@ macro_rules! compositions {
         }
 
         /// All compositions.
-        #[cfg(test)]
         const COMPOSITIONS: &[Composition] = &[
-            $(<$composition<'static, crate::Native> as Compose<'static, crate::Native>>::COMPOSITION),*
+            $(<$composition<'static, Native> as Compose<'static, Native>>::COMPOSITION),*
         ];
 
         /// Their names.
@@ -245,6 +247,22 @@ compositions! {
     MobilityBuddy,
     LlFreeTrees, StatusWords, EverybuddyTrees,
 }
+
+// A system that is built by name is the first one in the list with its composition.
+const _: () = {
+    let mut index = 1;
+    while index < COMPOSITIONS.len() {
+        let mut before = 0;
+        while before < index {
+            assert!(
+                !COMPOSITIONS[index].is(&COMPOSITIONS[before]),
+                "two compositions are equal: a new policy needs a `PolicyKind` of its own, and a new layer a new kind"
+            );
+            before += 1;
+        }
+        index += 1;
+    }
+};
 
 /// What is done with the type of a composition.
 trait OnComposition<'m, P: Platform> {
@@ -508,13 +526,7 @@ mod tests {
     use crate::region::FrameRange;
 
     #[test]
-    fn compositions_differ_and_every_row_has_one() {
-        for (index, composition) in COMPOSITIONS.iter().enumerate() {
-            assert!(
-                !COMPOSITIONS[..index].contains(composition),
-                "{composition:?}"
-            );
-        }
+    fn every_row_has_a_composition() {
         let ranges = [FrameRange::new(Pfn(0), 1 << 16)];
         let setup = Setup::new(&ranges, 2);
         for row in ROWS {

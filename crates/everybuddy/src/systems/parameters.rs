@@ -4,6 +4,7 @@
 
 use super::values::{ListAccess, ListKind, ZoneKind};
 use super::{Bound, Rule, Steal, Tuning, Watermarks};
+use crate::coalesce::PolicyKind;
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
 use crate::serewa::ServiceOptions;
@@ -21,8 +22,21 @@ pub struct Composition {
     pub access: ListAccess,
     /// The owner of free frames.
     pub zone: ZoneKind,
-    /// How free memory is kept, and with it the coalescing policy.
+    /// How free memory is kept.
     pub structure: StructureKind,
+    /// When buddies are coalesced, and which block serves a request.
+    pub policy: PolicyKind,
+}
+
+impl Composition {
+    /// Returns `true` if two compositions are equal, also in a constant.
+    pub(super) const fn is(&self, other: &Self) -> bool {
+        self.list as u8 == other.list as u8
+            && self.access as u8 == other.access as u8
+            && self.zone as u8 == other.zone as u8
+            && self.structure as u8 == other.structure as u8
+            && self.policy as u8 == other.policy as u8
+    }
 }
 
 /// A system's parameters on a machine: what its options and the machine's memory decide together.

@@ -71,6 +71,7 @@ impl SystemSpec {
             access: options.percpu.unwrap_or_default(),
             zone,
             structure,
+            policy: self.row.policy,
         };
         refuse(&options, &composition)?;
         let space = options.space.map(SpaceFrames::get);

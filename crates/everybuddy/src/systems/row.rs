@@ -9,6 +9,7 @@ use core::fmt;
 
 use super::options::{Layers, OPTIONS, OptionRow, Options};
 use super::values::{ListKind, ZoneKind};
+use crate::coalesce::PolicyKind;
 use crate::coalesce::delay::Rule;
 use crate::structure::StructureKind;
 
@@ -31,6 +32,8 @@ pub struct Row {
     pub preset: Options,
     /// When buddies are coalesced.
     pub rule: Rule,
+    /// The coalescing policy of its composition.
+    pub(super) policy: PolicyKind,
     /// The name of its composition in the list of all.
     pub(super) built: &'static str,
 }
@@ -46,6 +49,7 @@ impl Row {
         list: ListKind::None,
         preset: Options::NONE,
         rule: Rule::AT_ONCE,
+        policy: PolicyKind::Eager,
         built: "",
     };
 

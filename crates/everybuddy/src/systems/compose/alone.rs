@@ -7,6 +7,7 @@
 
 use super::{Builder, Compose};
 use crate::arena::ArenaPlan;
+use crate::coalesce::PolicyKind;
 use crate::error::{BuildError, RangeError};
 use crate::everybuddy::{self, OwnedTrees};
 use crate::frame::Index;
@@ -24,6 +25,7 @@ impl<'m, P: Platform> Compose<'m, P> for LlFree<'m, P> {
         access: ListAccess::Token,
         zone: ZoneKind::Reserved,
         structure: StructureKind::Fields,
+        policy: PolicyKind::Eager,
     };
 
     type Erased = Self;
@@ -55,6 +57,7 @@ impl<'m, P: Platform> Compose<'m, P> for Nbbs<'m, P> {
         access: ListAccess::Token,
         zone: ZoneKind::Shared,
         structure: StructureKind::Words,
+        policy: PolicyKind::Eager,
     };
 
     type Erased = Self;
@@ -86,6 +89,7 @@ impl<'m, P: Platform> Compose<'m, P> for OwnedTrees<'m, P> {
         access: ListAccess::Token,
         zone: ZoneKind::Owned,
         structure: StructureKind::Planes,
+        policy: PolicyKind::Eager,
     };
 
     type Erased = Self;
