@@ -131,11 +131,40 @@ fn refused(spec: &SystemSpec, error: BuildError) -> Error {
 /// Returns the frames in the lists of a system, of which its snapshot counts `buffered`; only a hint while other CPUs
 /// run. O(frames), at most up to the last of these frames.
 pub fn listed<P: Platform>(system: &(impl FrameAllocator<P> + ?Sized), buffered: u64) -> Vec<u32> {
-    let states = (0..).map_while(|frame| Some((frame, system.frame_state(Index(frame))?)));
-    let kept = states.filter(|(_, state)| matches!(state, FrameState::Buffered { .. }));
+    listed_by(&|frame| system.frame_state(Index(frame)), buffered)
+}
+
+/// Returns the same from a function that returns the state of a frame. It is called once for each block in a list and
+/// each allocated block, and O(order) times for each free one: of a free block, it may read all of the frames.
+fn listed_by(state: &dyn Fn(u32) -> Option<FrameState>, buffered: u64) -> Vec<u32> {
     // What a system keeps elsewhere counts, too: then the search goes on to the end.
-    let kept = kept.take(usize::try_from(buffered).unwrap_or(usize::MAX));
-    kept.map(|(frame, _)| frame).collect()
+    let most = usize::try_from(buffered).unwrap_or(usize::MAX);
+    let (mut kept, mut frame) = (Vec::new(), 0_u32);
+    while kept.len() < most
+        && let Some(now) = state(frame)
+    {
+        let end = match now {
+            FrameState::Allocated { head, order } => head.0.saturating_add(order.frames()),
+            FrameState::Buffered { order, .. } => {
+                let end = frame.saturating_add(order.frames());
+                kept.extend(frame..end);
+                end
+            }
+            FrameState::Free { head } => {
+                // Its size is a power of two.
+                let end = |size| head.0.saturating_add(size);
+                let mut size = 1;
+                while state(end(size)) == Some(now) {
+                    size *= 2;
+                }
+                end(size)
+            }
+            FrameState::Hole | FrameState::Reserved | FrameState::Queued => 0,
+        };
+        frame = end.max(frame.saturating_add(1));
+    }
+    kept.truncate(most);
+    kept
 }
 
 /// A thread's access to a system.
@@ -290,6 +319,49 @@ mod tests {
     use super::*;
     use everybuddy::Class;
     use everybuddy_trace::{Event, Op, Trace, resolve};
+
+    #[test]
+    fn listed_frames_are_found_without_a_look_at_each_frame() {
+        for name in ["everybuddy+order=16", "lbs-31", "linux-6", "nbbs"] {
+            let spec = name.parse().unwrap();
+            let memory = Memory::fresh(1 << 16);
+            let looks = std::cell::Cell::new(0);
+            let visit = |system: &AnySystem<'_, Watch>| {
+                let cpus = NativeCpus::new(1);
+                let mut cpu = cpus.claim_probed(CpuId(0)).unwrap();
+                for _ in 0..100 {
+                    let held: Vec<_> = [3, 0, 0, 1]
+                        .map(|order| {
+                            let request = Request::order(everybuddy::Order::new(order).unwrap());
+                            (system.allocate(&mut cpu, request).unwrap(), request.size)
+                        })
+                        .into();
+                    for (start, size) in &held[1..] {
+                        let release = Release {
+                            size: *size,
+                            ..Release::frame(*start)
+                        };
+                        system.free(&mut cpu, release).unwrap();
+                    }
+                }
+                let state = |frame| {
+                    looks.set(looks.get() + 1);
+                    system.frame_state(Index(frame))
+                };
+                let found = listed_by(&state, u64::MAX);
+                let is_listed = |frame: &u32| {
+                    let state = system.frame_state(Index(*frame));
+                    matches!(state, Some(FrameState::Buffered { .. }))
+                };
+                let all: Vec<u32> = (0..1 << 16).filter(is_listed).collect();
+                assert_eq!(found, all, "{name}");
+            };
+            Arena::default()
+                .build_any(&spec, &memory, 1, visit)
+                .unwrap();
+            assert!(looks.get() < 2_000, "{name}: {} looks", looks.get());
+        }
+    }
 
     #[test]
     fn a_request_has_the_class_of_its_move_and_the_flags_of_its_thread() {
