@@ -12,6 +12,7 @@ export CARGO_TERM_COLOR=never
 # Part, duration on 2 CPUs, command.
 parts='
 operations     20 min   ci/stress.sh operations
+refusals       10 min   ci/stress.sh refusals
 programs        5 min   ci/stress.sh programs
 schedules      45 min   ci/stress.sh schedules
 sanitize        4 min   ci/sanitize.sh

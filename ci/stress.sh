@@ -2,6 +2,8 @@
 # The long tests, not part of the gate: ci/stress.sh [PART...], all parts by default.
 #
 #   operations  10^8 operations on two threads over a shadow bitmap, for every system
+#   refusals    requests for one frame on two and three threads that together ask for all frames or fewer: none is refused
+#               as exhausted, in any system; 10 minutes
 #   programs    all programs of seven steps on tiny memory; a thousand rounds of domains that are divided and merged;
 #               500 rounds of requests that must find what others are giving back
 #   schedules   all models with the bounds and budgets that are too long for the gate; the virtual machine with other
@@ -19,6 +21,11 @@ loom() { # PREEMPTIONS FILTER...: the models under loom with another bound.
 operations() {
     EVERYBUDDY_OPERATIONS=${EVERYBUDDY_OPERATIONS:-100000000} \
         cargo test --release --locked -p everybuddy-workload --test shadow -- --nocapture
+}
+
+refusals() {
+    EVERYBUDDY_ROUNDS=${EVERYBUDDY_ROUNDS:-1500} cargo test --release --locked -p everybuddy-suite --test all -- \
+        one_frame_is_exhausted_only_if_all_are_asked_for
 }
 
 programs() {
@@ -42,10 +49,10 @@ schedules() {
     loom 3 domains::core::two_cpus_collect domains::idle::two_cpus domains::idle::one_settles domains::lists::
 }
 
-[ $# -gt 0 ] || set -- operations programs schedules
+[ $# -gt 0 ] || set -- operations refusals programs schedules
 for part in "$@"; do
     case $part in
-    operations | programs | schedules) "$part" ;;
+    operations | refusals | programs | schedules) "$part" ;;
     *)
         sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
         exit 2

@@ -53,15 +53,6 @@ pub(crate) const EXCEPTIONS: &[Exception] = &[
     Exception { operations: &["both"], applies: has_list,
         kind: "a range is refused that was free throughout",
         text: "allocate_at: a frame that another CPU moves between its list and the zone counts as used." },
-    Exception { operations: &["interrupt"], applies: |spec| spec.row().list == ListKind::Linux6,
-        kind: "exhausted although a block is free",
-        text: "allocate_nested: frames that the interrupted operation moves are not free meanwhile." },
-    Exception { operations: &["interrupt"], applies: |spec| spec.row().list == ListKind::Linux6,
-        kind: "exhausted although a frame is free",
-        text: "allocate_nested, in an interrupted bulk: the same." },
-    Exception { operations: &["interrupt"], applies: |spec| spec.row().list == ListKind::Magazines,
-        kind: "exhausted although a block is free",
-        text: "SYSTEMS.md: magazines that are exchanged are not counted meanwhile." },
 ];
 
 /// Returns the position of the exception that allows a finding.

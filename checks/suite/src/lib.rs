@@ -162,6 +162,7 @@ macro_rules! conformance {
             random_requests_agree_with_the_model,
             frames_in_other_lists_are_found,
             a_request_fails_only_when_all_is_held,
+            one_frame_is_exhausted_only_if_all_are_asked_for,
             many_cpus_never_share_a_frame,
             misuse_is_an_error_and_changes_nothing,
             ranges_come_and_go,

@@ -27,7 +27,8 @@ pub enum AllocateError {
     NoSuchCpu,
     /// A nested request found a lock held, or a CPU that may have free frames in its list did not drain it in time, or
     /// Serewa's manager took the request and did not answer in time. A request with
-    /// [`NO_WAIT`](crate::Flags::NO_WAIT) does not wait for lists. A later attempt can succeed.
+    /// [`NO_WAIT`](crate::Flags::NO_WAIT) does not wait for lists, and neither does a nested one. A later attempt can
+    /// succeed.
     ///
     /// "In time" is [`Platform::MAX_WAIT`](crate::Platform::MAX_WAIT), or without a clock
     /// [`Platform::MAX_POLLS`](crate::Platform::MAX_POLLS) polls.

@@ -190,7 +190,10 @@ where
         flags: Flags,
         last_try: LastTry<'_, P, Z>,
     ) -> Result<Index, AllocateError> {
-        if flags.contains(Flags::NO_WAIT) {
+        let waits = !flags.contains(Flags::NO_WAIT);
+        // Lists that cache something stay as they are.
+        let may_drain = || self.front.buffered_frames() == 0 && self.front.is_alone(cpu.id());
+        if !waits && !(self.front.caches() && may_drain()) {
             let caller = &mut Caller::asking(cpu, Self::class(flags));
             return self.try_beside_lists(|| last_try(&self.zone, caller));
         }
@@ -201,7 +204,8 @@ where
                 result => result.map(Frame::index),
             };
         };
-        self.front.with_all_drained(cpu, &self.zone, last_try);
+        self.front
+            .with_all_drained(cpu, &self.zone, waits, last_try);
         tried
     }
 
@@ -212,16 +216,16 @@ where
         &self,
         last_try: impl FnOnce() -> Result<Frame, AllocateError>,
     ) -> Result<Index, AllocateError> {
-        let caches = || self.front.buffered_frames() > 0;
         if !self.front.caches() {
             return Err(AllocateError::Exhausted);
         }
-        if caches() {
+        if self.front.buffered_frames() > 0 {
             return Err(AllocateError::Busy);
         }
-        // A list may have been drained since the zone refused.
+        // A list may have been drained since the zone refused. Or a frame is on its way to or from a list, or was in
+        // another one when that list was looked at.
         match last_try() {
-            Err(AllocateError::Exhausted) if caches() => Err(AllocateError::Busy),
+            Err(AllocateError::Exhausted) => Err(AllocateError::Busy),
             result => result.map(Frame::index),
         }
     }
@@ -510,7 +514,7 @@ where
                 settled = Ok(());
             }
         };
-        self.front.with_all_drained(cpu, &self.zone, settle);
+        self.front.with_all_drained(cpu, &self.zone, true, settle);
         settled
     }
 

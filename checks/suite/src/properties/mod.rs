@@ -3,6 +3,7 @@
 mod cpus;
 mod interface;
 mod places;
+mod refusals;
 mod reporting;
 
 pub use cpus::{
@@ -18,6 +19,8 @@ pub use places::{
     hasty_requests_are_exhausted_only_without_free_frames, many_frames_come_in_few_runs,
     places_are_kept,
 };
+
+pub use refusals::one_frame_is_exhausted_only_if_all_are_asked_for;
 
 pub use reporting::free_blocks_are_reported_once;
 

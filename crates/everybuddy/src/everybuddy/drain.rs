@@ -151,8 +151,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Waits until no other CPU keeps a tree. Returns `false` if one neither parks nor acknowledges in time.
-    fn drain_others(&self, cpu: &P::Cpu, local: &Local<'_, P>, epoch: u32) -> bool {
+    /// Waits until no other CPU keeps a tree. Returns `false` if one neither parks nor acknowledges in time. Without
+    /// `waits`, a CPU that is not parked is not asked, either.
+    fn drain_others(&self, cpu: &P::Cpu, local: &Local<'_, P>, epoch: u32, waits: bool) -> bool {
         let others = || {
             let all = self.locals.iter().enumerate();
             all.filter(|(_, other)| other.id != local.id)
@@ -160,6 +161,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // All are asked before the first wait, so that they answer simultaneously.
         for (index, other) in others() {
             if self.keeps_none(other, epoch).is_err() {
+                if !waits {
+                    return false;
+                }
                 other.close();
                 self.exclude(cpu, index, other);
             }
@@ -191,6 +195,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         &self,
         cpu: &P::Cpu,
         local: &Local<'_, P>,
+        waits: bool,
         then: impl FnOnce(bool) -> T,
     ) -> T {
         self.resume(local);
@@ -202,7 +207,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         local.close();
         local.release_all(&self.shared);
         self.acknowledge(local, epoch);
-        let result = then(self.drain_others(cpu, local, epoch));
+        let result = then(self.drain_others(cpu, local, epoch, waits));
         local.release_all(&self.shared);
         // Release: pairs with the acquires in `service`: a CPU that keeps trees again does so after `then`.
         self.requests.count.fetch_sub(1, Ordering::AcqRel);
@@ -222,6 +227,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // Release: pairs with the acquires in `keeps_none`: the released trees are seen.
         local.state.store(parked.0, Ordering::Release);
         P::wake(&local.state);
+    }
+
+    /// Returns `true` if all other CPUs are parked, so that a drain needs to wait for none. A hint.
+    pub(super) fn is_alone(&self, local: &Local<'_, P>) -> bool {
+        let mut all = self.locals.iter();
+        all.all(|other| other.id == local.id || self.is_parked(other))
     }
 
     /// Returns `true` if a CPU is parked.

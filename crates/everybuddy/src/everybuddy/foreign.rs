@@ -373,9 +373,9 @@ impl<P: Platform> Shared<'_, P> {
         Some(start)
     }
 
-    /// Claims the trees from `first` to `last`, in ascending order. Polls for those that have an owner at most `most`
-    /// times, all together. If that fails, none of the trees is claimed.
-    pub(crate) fn claim_all(&self, id: u32, first: u32, last: u32, most: u32) -> bool {
+    /// Claims the trees from `first` to `last`, in ascending order. If it `waits`, it does so for those that have an
+    /// owner, all together. If that fails, none of the trees is claimed.
+    pub(crate) fn claim_all(&self, id: u32, first: u32, last: u32, waits: bool) -> bool {
         let (mut polls, mut limit) = (0, WaitLimit::<P>::new());
         for tree in first..=last {
             let Some(header) = self.trees.header(tree) else {
@@ -383,7 +383,7 @@ impl<P: Platform> Shared<'_, P> {
             };
             let mut attempt = 0;
             while !self.claim(header, id) {
-                if polls >= most || limit.is_over(polls) {
+                if !waits || limit.is_over(polls) {
                     if tree > first {
                         self.release_all(first, tree - 1);
                     }
@@ -422,7 +422,7 @@ impl<P: Platform> Shared<'_, P> {
     }
 
     /// Takes a block that is larger than a tree, or such a run, of trees that have no owner.
-    pub(crate) fn take_trees(&self, id: u32, wanted: Wanted, polls: u32) -> Found {
+    pub(crate) fn take_trees(&self, id: u32, wanted: Wanted) -> Found {
         let mut elsewhere = false;
         for (first, last) in self.places(wanted) {
             // Of the last tree, the run may need a part.
@@ -436,7 +436,7 @@ impl<P: Platform> Shared<'_, P> {
             if !may_be_free {
                 continue;
             }
-            if !self.claim_all(id, first, last, polls) {
+            if !self.claim_all(id, first, last, false) {
                 elsewhere = true;
                 continue;
             }

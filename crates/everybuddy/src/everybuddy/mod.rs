@@ -416,7 +416,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
 
     fn quiesce(&self, cpu: &mut P::Cpu) -> Result<(), AllocateError> {
         let local = self.local(cpu.id()).ok_or(AllocateError::NoSuchCpu)?;
-        if self.with_all_drained(cpu, local, |all_drained| all_drained) {
+        if self.with_all_drained(cpu, local, true, |all_drained| all_drained) {
             Ok(())
         } else {
             Err(AllocateError::Busy)

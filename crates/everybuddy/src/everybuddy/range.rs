@@ -94,23 +94,22 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let last = self.shared.trees.tree_of(start.0 + (frames - 1));
         self.begin(local);
         local.release_all(&self.shared);
-        let claim = |polls| self.shared.claim_all(local.id, first, last, polls);
+        let claim = |waits| self.shared.claim_all(local.id, first, last, waits);
         let finish = || {
             let result = work();
             self.shared.release_all(first, last);
             result
         };
         let asks_always = matches!(asks, Some((Ask::Always, _)));
-        if (!asks_always || self.locals.len() == 1) && claim(0) {
+        if (!asks_always || self.locals.len() == 1) && claim(false) {
             return finish();
         }
         let Some((ask, cpu)) = asks else {
             return Err(RangeError::Busy);
         };
-        self.with_all_drained(cpu, local, |all_drained| {
+        self.with_all_drained(cpu, local, true, |all_drained| {
             // A CPU that did not answer the drain is not waited for again.
-            let polls = if all_drained { P::MAX_POLLS } else { 0 };
-            if (all_drained || ask == Ask::IfOwned) && claim(polls) {
+            if (all_drained || ask == Ask::IfOwned) && claim(all_drained) {
                 finish()
             } else {
                 Err(RangeError::Busy)

@@ -13,9 +13,11 @@
 //!    owns all of them.
 //!
 //! # Invariants
-//! A request that may wait is refused as exhausted only if at some moment nothing suitable was free: while a CPU owns
-//! all trees and all lists are empty, no other CPU allocates, and a free that was complete before is in a plane. Other
-//! requests fail as busy if another CPU had a tree or may have kept a frame, and their search is not atomic.
+//! A request is refused as exhausted only if at some moment nothing suitable was free: while a CPU owns all trees and
+//! all lists are empty, no other CPU allocates, and a free that was complete before is in a plane. A request that must
+//! not wait takes the fourth step only if all other CPUs are parked, and otherwise fails as busy: its search looks at
+//! one tree after the other, and a hit leaves no trace. A nested request takes it never, and is exhausted only if a
+//! refusal is remembered, or if the system has one CPU, which keeps nothing.
 
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
@@ -46,6 +48,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         wanted: Wanted,
         flags: Flags,
     ) -> Result<u32, AllocateError> {
+        let is_hasty = flags.contains(Flags::NO_WAIT);
         let open = self.begin(local);
         if self.requests.refused.covers(wanted.frames) {
             local.fell_short(&self.shared, wanted);
@@ -53,9 +56,6 @@ impl<P: Platform> OwnedTrees<'_, P> {
             P::probe(cpu).record(Event::Bypass(wanted.order));
             return Err(AllocateError::Exhausted);
         }
-        // Before the search, so that a frame that is announced during the search counts as kept.
-        let is_hasty = flags.contains(Flags::NO_WAIT);
-        let is_kept = is_hasty && self.may_be_kept(Some(local.id));
         let found = match self.find_own(cpu, local, wanted) {
             Some(start) => Ok(start),
             None => {
@@ -64,13 +64,16 @@ impl<P: Platform> OwnedTrees<'_, P> {
             }
         };
         self.end(local, open);
-        let found = match found {
+        let elsewhere = match found {
             Ok(start) => return Ok(start),
-            Err(elsewhere) if is_hasty && (elsewhere || is_kept) => Err(AllocateError::Busy),
-            Err(_) if is_hasty => Err(AllocateError::Exhausted),
-            Err(_) => self.find_drained(cpu, local, wanted),
+            Err(elsewhere) => elsewhere,
         };
-        if found == Err(AllocateError::Exhausted) {
+        let found = if is_hasty && (elsewhere || !self.is_alone(local)) {
+            Err(AllocateError::Busy)
+        } else {
+            self.find_drained(cpu, local, wanted, !is_hasty)
+        };
+        if found == Err(AllocateError::Exhausted) || found.is_err() && !elsewhere {
             local.fell_short(&self.shared, wanted);
         }
         found
@@ -123,7 +126,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     fn find_unowned(&self, local: &Local<'_, P>, wanted: Wanted) -> Result<u32, bool> {
         if self.exceeds_tree(wanted.order) {
             local.release_all(&self.shared);
-            return match self.shared.take_trees(local.id, wanted, 0) {
+            return match self.shared.take_trees(local.id, wanted) {
                 Found::Taken(_, start) => Ok(start),
                 Found::Nothing(elsewhere) => Err(elsewhere),
             };
@@ -169,14 +172,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
         cpu: &mut P::Cpu,
         local: &Local<'_, P>,
         wanted: Wanted,
+        waits: bool,
     ) -> Result<u32, AllocateError> {
         P::probe(cpu).record(Event::Reclaim);
         let moment = self.requests.refused.moment();
-        self.with_all_drained(cpu, local, |all_drained| {
+        self.with_all_drained(cpu, local, waits, |all_drained| {
             match self.find_unowned(local, wanted) {
                 Ok(start) => Ok(start),
                 Err(_) if !all_drained => Err(AllocateError::Busy),
-                Err(_) => self.find_among_all(local, wanted, moment),
+                Err(_) => self.find_among_all(local, wanted, (moment, waits)),
             }
         })
     }
@@ -209,13 +213,13 @@ impl<P: Platform> OwnedTrees<'_, P> {
         &self,
         local: &Local<'_, P>,
         wanted: Wanted,
-        moment: u64,
+        (moment, waits): (u64, bool),
     ) -> Result<u32, AllocateError> {
         local.release_all(&self.shared);
         let has_nested_free = self.has_nested_free();
         let trees = &self.shared.trees;
         let last = trees.count().saturating_sub(1);
-        if !self.shared.claim_all(local.id, 0, last, P::MAX_POLLS) {
+        if !self.shared.claim_all(local.id, 0, last, waits) {
             return Err(AllocateError::Busy);
         }
         let take = |tree| {
@@ -249,10 +253,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return Err(AllocateError::Exhausted);
         }
         let exceeds_tree = self.exceeds_tree(wanted.order);
-        let is_kept = self.may_be_kept(None);
+        let may_be_missed = self.locals.len() > 1 || self.may_be_kept(None);
         let search = |any| self.shared.search(NESTED, (home, 0), wanted, any);
         let found = if exceeds_tree {
-            self.shared.take_trees(NESTED, wanted, 0)
+            self.shared.take_trees(NESTED, wanted)
         } else {
             match search(false) {
                 Found::Nothing(busy) => match search(true) {
@@ -263,7 +267,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             }
         };
         match found {
-            Found::Nothing(elsewhere) if elsewhere || is_kept => Err(AllocateError::Busy),
+            Found::Nothing(elsewhere) if elsewhere || may_be_missed => Err(AllocateError::Busy),
             Found::Nothing(_) => Err(AllocateError::Exhausted),
             Found::Taken(tree, start) => {
                 if !exceeds_tree && let Some(header) = self.shared.trees.header(tree) {

@@ -161,8 +161,10 @@ front_calls! {
     fn drain(cpu: &mut P::Cpu, zone: &BelowAny<'z, P>);
     fn drain_parked(cpu: &mut P::Cpu, zone: &BelowAny<'z, P>, other: CpuId) -> bool;
     fn with_all_drained(
-        cpu: &mut P::Cpu, zone: &BelowAny<'z, P>, then: &mut dyn FnMut(&mut P::Cpu, bool)
+        cpu: &mut P::Cpu, zone: &BelowAny<'z, P>, waits: bool,
+        then: &mut dyn FnMut(&mut P::Cpu, bool)
     );
+    fn is_alone(own: CpuId) -> bool;
     fn park(cpu: &mut P::Cpu);
     fn buffered_frames() -> u64;
     fn cached_frames_of(cpu: CpuId) -> u64;

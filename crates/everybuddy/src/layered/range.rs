@@ -124,7 +124,7 @@ where
                 result => result,
             };
         };
-        self.front.with_all_drained(cpu, &self.zone, then);
+        self.front.with_all_drained(cpu, &self.zone, true, then);
         worked
     }
 }

@@ -19,7 +19,7 @@ use crate::probe::{Event, Probe};
 
 /// How often a request for a frame looks everywhere before it fails as busy, because frames came back each time.
 const FRAME_SEARCHES: u32 = 256;
-/// How often a request for a larger block looks everywhere before it is refused.
+/// The same for a larger block: freed frames alone do not make one likely, and no attempt found one.
 const BLOCK_SEARCHES: u32 = 8;
 
 impl<P: Platform> LlFree<'_, P> {
@@ -234,10 +234,9 @@ impl<P: Platform> LlFree<'_, P> {
         let entries = &self.lower.entries;
         let children = entries.children();
         let first = last / CHILD;
-        let (searches, error) = match frames {
-            1 => (FRAME_SEARCHES, AllocateError::Busy),
-            // Freed frames alone do not make a larger block likely, and no attempt found one.
-            _ => (BLOCK_SEARCHES, AllocateError::Exhausted),
+        let searches = match frames {
+            1 => FRAME_SEARCHES,
+            _ => BLOCK_SEARCHES,
         };
         for _ in 0..searches {
             let before = entries.versions();
@@ -252,7 +251,7 @@ impl<P: Platform> LlFree<'_, P> {
                 return Err(AllocateError::Exhausted);
             }
         }
-        Err(error)
+        Err(AllocateError::Busy)
     }
 
     /// Frees a run of frames that lies in the span.

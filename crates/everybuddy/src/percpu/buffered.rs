@@ -27,6 +27,10 @@
 //! together. If it still fails after that, it fails as busy. A host parks the CPUs that go idle. An operation ends
 //! parking by itself, since a parked list is closed.
 //!
+//! A request that must not wait takes the same steps if all other CPUs are parked. Otherwise it fails as busy: a hit
+//! leaves no trace, so while another CPU runs, no look at one list after the other shows that all of them were empty
+//! at one moment. For the same reason a nested request, which cannot drain a list, is never exhausted.
+//!
 //! # Complexity
 //! A hit pays nothing, and neither does a miss that finds the list open and goes past it. Any other miss pays one
 //! exchange on a cache line of this CPU, and two loads of a line that is written only when a CPU requests a drain. The
@@ -329,7 +333,14 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
     }
 
     /// Waits until the lists of all other CPUs were empty; `false` if one neither parks nor acknowledges in time.
-    fn drain_others<Z: ZoneLayer<P>>(&self, cpu: &mut P::Cpu, zone: &Z, epoch: u32) -> bool {
+    /// Without `waits`, a CPU that is not parked is not asked, either.
+    fn drain_others<Z: ZoneLayer<P>>(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        epoch: u32,
+        waits: bool,
+    ) -> bool {
         let own = cpu.id();
         let all = (0..).map(CpuId).zip(self.slots);
         let others = all.filter(|(other, _)| *other != own);
@@ -337,6 +348,9 @@ impl<'a, P: Platform, L: CpuList<P>, A: Access<P>> Buffered<'a, P, L, A> {
         // watermarks by exchanges, so it sees this close, and with it the epoch, before it opens the list again.
         for (other, slot) in others.clone() {
             if self.try_drain(cpu, zone, (other, slot), epoch).is_err() {
+                if !waits {
+                    return false;
+                }
                 slot.list.close();
                 self.exclude(cpu, other, slot);
             }
@@ -578,6 +592,7 @@ where
         &self,
         cpu: &mut P::Cpu,
         zone: &Z,
+        waits: bool,
         then: &mut dyn FnMut(&mut P::Cpu, bool),
     ) {
         let own = self.slot(cpu.id());
@@ -610,7 +625,7 @@ where
             }
             true
         } else {
-            self.drain_others(cpu, zone, epoch)
+            self.drain_others(cpu, zone, epoch, waits)
         };
         then(cpu, all_drained);
         // Release: pairs with the acquires in `service_drain_request`: a CPU that opens its list again does so after
@@ -622,6 +637,16 @@ where
         {
             self.service_drain_request(caller, own, zone);
         }
+    }
+
+    fn is_alone(&self, own: CpuId) -> bool {
+        let is_parked = |slot: &Slot<P, L>| {
+            // Relaxed: a hint.
+            let state = slot.remote.cpu_state.load(Ordering::Relaxed);
+            CpuState(state).state() == CpuState::PARKED
+        };
+        let mut all = (0..).map(CpuId).zip(self.slots);
+        A::LOCKS || all.all(|(cpu, slot)| cpu == own || is_parked(slot))
     }
 
     fn park(&self, cpu: &mut P::Cpu) {

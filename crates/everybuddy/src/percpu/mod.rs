@@ -118,8 +118,17 @@ pub(crate) trait PerCpu<P: Platform, Z>: Send + Sync {
     /// takes long compared with a call, and so this method is compiled only once for all uses.
     ///
     /// The argument of `then` is `true` if all lists are empty. A CPU that is not parked and does not call in time
-    /// may still cache blocks.
-    fn with_all_drained(&self, cpu: &mut P::Cpu, zone: &Z, then: &mut dyn FnMut(&mut P::Cpu, bool));
+    /// may still cache blocks. Without `waits`, this is each CPU that is not parked, and it is not asked.
+    fn with_all_drained(
+        &self,
+        cpu: &mut P::Cpu,
+        zone: &Z,
+        waits: bool,
+        then: &mut dyn FnMut(&mut P::Cpu, bool),
+    );
+
+    /// Returns `true` if [`with_all_drained`](Self::with_all_drained) needs to wait for no other CPU. A hint. O(CPUs).
+    fn is_alone(&self, own: CpuId) -> bool;
 
     /// Announces that this CPU will not call for a while.
     fn park(&self, cpu: &mut P::Cpu);

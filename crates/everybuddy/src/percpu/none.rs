@@ -80,8 +80,18 @@ impl<P: Platform, Z> PerCpu<P, Z> for NoList {
         true
     }
 
-    fn with_all_drained(&self, cpu: &mut P::Cpu, _: &Z, then: &mut dyn FnMut(&mut P::Cpu, bool)) {
+    fn with_all_drained(
+        &self,
+        cpu: &mut P::Cpu,
+        _: &Z,
+        _: bool,
+        then: &mut dyn FnMut(&mut P::Cpu, bool),
+    ) {
         then(cpu, true);
+    }
+
+    fn is_alone(&self, _: CpuId) -> bool {
+        true
     }
 
     fn park(&self, _: &mut P::Cpu) {}

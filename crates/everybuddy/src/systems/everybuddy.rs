@@ -76,8 +76,8 @@ systems! {
             for at most 32 frames was refused, or when a CPU estimates that few words are wholly free, blocks of up to \
             32 frames are parts of the smallest free block that suffices, until there is room again; meanwhile such a \
             block enters its list wherever it lies, unless its buddy is free. A request that finds nothing asks all \
-            CPUs to release their trees. A request that may wait is refused only after a search in which its CPU owned \
-            all trees. Until something is freed, requests for as many frames or more are then refused without a \
+            CPUs to release their trees. It is exhausted only after a search in which its CPU owned all trees; a \
+            request that must not wait fails as busy unless all other CPUs are parked. Until something is freed, requests for as many frames or more are then refused without a \
             search.",
         deviates: "A run by count is recorded as few blocks of powers of two; a part of an allocation can be freed by \
             count. One CPU at a time divides blocks for that: such a free waits for another one, or fails as busy \

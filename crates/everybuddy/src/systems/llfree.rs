@@ -31,8 +31,8 @@ systems! {
             between 1/16 and 15/16 of it is free. A request that finds no tree takes frames of any child, even in a \
             tree that another CPU has reserved. The tree's counter may then become negative, and a CPU that notices \
             this releases its reservation. Entries have versions: a request for a single frame is refused only if no \
-            counter rose during its search. If a counter rose during each of 256 searches, the request fails as busy. \
-            A request for a larger block is refused after at most eight searches. A CPU has one reservation for all \
+            counter rose during its search. If a counter rose during each of 256 searches, the request fails as busy; \
+            one for a larger block, after eight searches. A CPU has one reservation for all \
             sizes. If the CPU's tree cannot serve a huge frame, or lacks a block although it has enough free frames, \
             the request takes the block from an unreserved tree and reserves none. The CPUs start their searches far \
             apart. Nothing is persistent. A snapshot reads all bits. If two CPUs free the same frames simultaneously, \

@@ -27,8 +27,7 @@ systems! {
             that it moves as many frames as lbs-31 does; the source begins with a few and doubles the size while the \
             depot's lock is contended. The depot has two magazines for each CPU, and does not trim itself with time. \
             The record of a frame names its magazine, not the CPU. Before a request fails, frames are taken from other \
-            CPUs' magazines and from the depot by the protocol of percpu/buffered.rs. Magazines that are exchanged are \
-            not counted meanwhile: a nested request, or one with NO_WAIT, may then be refused as exhausted, not busy.",
+            CPUs' magazines and from the depot by the protocol of percpu/buffered.rs.",
         list: ListKind::Magazines,
     }
 }

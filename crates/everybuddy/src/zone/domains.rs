@@ -208,17 +208,16 @@ impl<'a, P: Platform> Domains<'a, P> {
         work: Work<'_, 'a, P, T>,
     ) -> Result<T, AllocateError> {
         let served = self.spring.nested(caller, &self.all, |held, probe| {
-            work(held, probe).ok_or_else(|| self.all.is_settled(held.root()))
-        });
-        served.ok_or(AllocateError::Busy)?.map_err(|settled| {
             // Another domain, or one merged with it, might serve the request; but a CPU that acquires several must
-            // wait.
-            if settled && self.spring.domains() == 1 {
-                AllocateError::Exhausted
-            } else {
-                AllocateError::Busy
-            }
-        })
+            // wait. The domains are counted while this one is held: the lock of the spring is held, too.
+            let is_all = || self.all.is_settled(held.root()) && self.spring.domains() == 1;
+            work(held, probe).ok_or_else(is_all)
+        });
+        let refused = |is_all| match is_all {
+            true => AllocateError::Exhausted,
+            false => AllocateError::Busy,
+        };
+        served.ok_or(AllocateError::Busy)?.map_err(refused)
     }
 
     #[cold]

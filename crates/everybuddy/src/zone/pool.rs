@@ -19,7 +19,8 @@
 //!
 //! Lock order: a space's lock, then those of shards, in the order of their numbers. A CPU never holds the locks of two
 //! spaces. An exchange holds the locks of both spaces' shards, so a CPU that searches one shard after the other
-//! misses a space only if [`moves`](Pool::moves) has changed.
+//! misses a space only if [`moves`](Pool::moves) has changed. A free into an unassigned space that could not serve a request
+//! changes it before the free ends.
 //!
 //! # Design decisions
 //! The paper says only that partly used spaces come first. It does not say how the pool is protected: one shard, and so
@@ -110,6 +111,11 @@ impl State {
         }
     }
 
+    /// Returns `true` if a partly used space in another state can provide a larger block.
+    fn is_less(self, other: State) -> bool {
+        matches!((self, other), (State::Partly(own), State::Partly(other)) if own < other)
+    }
+
     /// Returns `true` if an unassigned space in this state can provide a block of `order`.
     fn provides(self, order: Order) -> bool {
         match self {
@@ -147,6 +153,8 @@ struct ShardHead<'a, P: Platform> {
     lock: ZoneLock<'a, P>,
     /// One bit for each list that is not empty.
     filled: P::Cell<u32>,
+    /// How often a space of the shard became able to serve more, modulo 2^32.
+    gains: P::AtomicU32,
     /// The first space of each list.
     lists: [P::Cell<u32>; SPACE_LISTS],
 }
@@ -236,6 +244,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             heads: arena.slice("head of the pool of spaces", count, |_| ShardHead {
                 lock: ZoneLock::new(locks),
                 filled: P::Cell::new(0),
+                gains: P::AtomicU32::new(0),
                 lists: core::array::from_fn(|_| P::Cell::new(NO_SPACE)),
             })?,
             entries: arena.slice("entry of a space", spaces as usize, |space| {
@@ -340,12 +349,25 @@ impl<'a, P: Platform> Pool<'a, P> {
         self.is_in(space, State::Assigned)
     }
 
-    /// Returns how often spaces were assigned or withdrawn so far, modulo 2^32. If it is the same in two reads, no
-    /// space changed hands in between. O(CPUs).
+    /// Returns how often spaces were assigned or withdrawn so far, or became able to serve more while unassigned, modulo
+    /// 2^32. If it is the same in two reads, no space changed hands in between, and what no unassigned space could serve
+    /// none can serve now. O(CPUs + shards).
     pub(crate) fn moves(&self) -> u32 {
         // Acquire: pairs with the release in `count_move`.
         let of = |own: &CachePadded<Own<P>>| own.moves.load(Ordering::Acquire);
-        self.assigned.iter().map(of).fold(0, u32::wrapping_add)
+        // Acquire: pairs with the release in `count_gain`.
+        let gains = |head: &ShardHead<'_, P>| head.gains.load(Ordering::Acquire);
+        let moves = self.assigned.iter().map(of);
+        let all = moves.chain(self.heads.iter().map(gains));
+        all.fold(0, u32::wrapping_add)
+    }
+
+    /// Counts a change of an unassigned space. Under the space's lock.
+    fn count_gain(&self, space: u32) {
+        if let Some(head) = self.heads.get(self.shard_of(space)) {
+            // Release: pairs with the acquire in `moves`.
+            head.gains.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Counts an assignment or withdrawal. Under the lock of the space's shard.
@@ -459,7 +481,10 @@ impl<'a, P: Platform> Pool<'a, P> {
         let (old, new) = (known.word(), state.word());
         // Relaxed: as in `SpaceRecord::state`. It fails if the space was assigned meanwhile.
         let order = Ordering::Relaxed;
-        let _ = entry.state.compare_exchange(old, new, order, order);
+        let changed = entry.state.compare_exchange(old, new, order, order);
+        if changed.is_ok() && known.is_less(state) {
+            self.count_gain(space);
+        }
         true
     }
 
@@ -488,6 +513,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
         first.set(space);
         head.filled.set(head.filled.get() | 1 << list);
+        self.count_gain(space);
     }
 
     /// Removes a space from its list, if it is in one. The caller sets its state. Under the lock of the space's shard.

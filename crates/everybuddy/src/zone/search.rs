@@ -23,10 +23,29 @@ use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::structure::Placed;
 
-/// How often a request starts over because spaces were reassigned meanwhile.
+/// How often a request starts over because spaces were reassigned, or frames were freed, meanwhile.
 const ATTEMPTS: u32 = 64;
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
+    /// Returns how often spaces were reassigned, and how much was freed, so far. If it is the same before and after a
+    /// search of all spaces, what the search saw was true of all of them at its end. O(CPUs + shards), or O(spaces) if
+    /// spaces are fixed.
+    fn changes(&self) -> (u32, u32) {
+        let given = |index: u32| {
+            let space = self.spaces.get(index as usize);
+            space.map_or(0, Space::given_hint)
+        };
+        let sum = |all: &mut dyn Iterator<Item = u32>| all.map(given).fold(0, u32::wrapping_add);
+        // What is freed into an unassigned space that had no such block changes the pool.
+        let moves = self.pool.moves();
+        let given = if self.pool.is_fixed() {
+            sum(&mut (0..self.spaces.len() as u32))
+        } else {
+            sum(&mut (0..self.pool.cpus()).map(|cpu| self.pool.of(cpu)))
+        };
+        (moves, given)
+    }
+
     /// Calls `work` on the first space that can serve it: the CPU's own, an unassigned one, or another CPU's. `work`
     /// returns its result and the number of frames that left the space.
     #[inline]
@@ -55,7 +74,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 return Err(AllocateError::Busy);
             }
             if let Some((result, frames)) = work(space, &mut guard) {
-                space.adjust(frames, 0);
+                space.take(frames);
                 self.update_pool(own, space, guard.probe);
                 return Ok(result);
             }
@@ -179,7 +198,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             return Ok(result);
         }
         for _ in 0..ATTEMPTS {
-            let moves = self.pool.moves();
+            let changes = self.changes();
             let mut was_busy = false;
             // CPUs start at their own place, so that they do not all share the space of the first CPU.
             let is_fixed = self.pool.is_fixed();
@@ -208,7 +227,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                     continue;
                 }
                 if let Some((result, frames)) = work(space, &mut guard) {
-                    space.adjust(frames, 0);
+                    space.take(frames);
                     self.update_pool(index, space, guard.probe);
                     drop(guard);
                     if peer != own && !caller.nested && !self.pool.keeps_space(order) {
@@ -227,7 +246,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                         return Ok(result);
                     }
                 }
-                None if self.pool.moves() == moves => return Err(AllocateError::Exhausted),
+                None if self.changes() == changes => return Err(AllocateError::Exhausted),
                 None => {}
             }
         }
@@ -249,7 +268,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         }
         let mut guard = Guard::lock(space.lock, caller.probe);
         Ok(work(space, &mut guard).map(|(result, frames)| {
-            space.adjust(frames, 0);
+            space.take(frames);
             self.update_pool(index, space, guard.probe);
             result
         }))

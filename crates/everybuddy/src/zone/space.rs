@@ -6,8 +6,8 @@
 //! \[iBuddy\] §5: one free area per space.
 //!
 //! # Invariants
-//! Everything except the lock is touched only under the lock. `free` counts the frames in the structure, but is out
-//! of date while a batch moves.
+//! Everything except the lock is touched only under the lock; without it, the counts are hints. They are out of date while
+//! a batch moves.
 
 use super::memory::LockedPart;
 use super::pool::State;
@@ -22,8 +22,10 @@ pub(crate) struct Space<'a, P: Platform, S> {
     pub(crate) lock: &'a ZoneLock<'a, P>,
     /// Its free area.
     pub(crate) structure: S,
-    /// Free frames.
-    pub(crate) free: P::Cell<u32>,
+    /// Frames that came so far, modulo 2^32. If two reads return the same, nothing was freed in between.
+    given: P::Cell<u32>,
+    /// Frames that left so far, modulo 2^32.
+    taken: P::Cell<u32>,
     /// Frames that are neither holes nor reserved.
     pub(crate) managed: P::Cell<u32>,
 }
@@ -34,7 +36,8 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
         Self {
             lock,
             structure: S::new(place),
-            free: P::Cell::new(0),
+            given: P::Cell::new(0),
+            taken: P::Cell::new(0),
             managed: P::Cell::new(0),
         }
     }
@@ -44,7 +47,7 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
     pub(crate) fn state(&self) -> State {
         match self.structure.largest() {
             Some(order)
-                if order == self.structure.max_order() && self.free.get() == self.managed.get() =>
+                if order == self.structure.max_order() && self.free() == self.managed.get() =>
             {
                 State::Free
             }
@@ -53,10 +56,34 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
         }
     }
 
-    /// Adds `given` frames to the count and subtracts `taken`. While a batch moves and the lock is released in
-    /// between, other CPUs see a count that is out of date.
-    pub(crate) fn adjust(&self, taken: u32, given: u32) {
-        let free = self.free.get().wrapping_sub(taken).wrapping_add(given);
-        self.free.set(free);
+    /// Returns the number of free frames.
+    pub(crate) fn free(&self) -> u32 {
+        self.given.get().wrapping_sub(self.taken.get())
+    }
+
+    /// Returns the same without the lock: a hint.
+    pub(crate) fn free_hint(&self) -> u32 {
+        // In this order, what comes and leaves in between makes the difference larger.
+        let taken = self.taken.peek();
+        let free = self.given.peek().wrapping_sub(taken);
+        (free as i32).max(0) as u32
+    }
+
+    /// Returns the number of frames that came so far, without the lock.
+    pub(crate) fn given_hint(&self) -> u32 {
+        self.given.peek()
+    }
+
+    /// Counts frames that came.
+    #[inline(always)]
+    pub(crate) fn give(&self, frames: u32) {
+        self.given.set(self.given.get().wrapping_add(frames));
+    }
+
+    /// Counts frames that left. While a batch moves and the lock is released in between, other CPUs see counts that are
+    /// out of date.
+    #[inline(always)]
+    pub(crate) fn take(&self, frames: u32) {
+        self.taken.set(self.taken.get().wrapping_add(frames));
     }
 }

@@ -20,8 +20,8 @@
 //! - A CPU keeps a space that cannot serve a request if no other space can either.
 //! - If no unassigned space can serve, the spaces of the other CPUs are tried one by one, and the one that serves is
 //!   shared.
-//! - A request fails as exhausted if all of that failed and no space was reassigned meanwhile. It does not find a
-//!   frame that is freed into a space that it has already tried.
+//! - A request fails as exhausted if all of that failed, and meanwhile no space was reassigned and no frame was freed:
+//!   a frame may be freed into a space that was tried already, while another CPU takes one from a space that was not.
 //!
 //! # Complexity
 //! Allocating and freeing is O(orders) with one lock, and a lock of the pool when a space is exchanged or an unassigned
@@ -116,7 +116,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 (self.spaces.get(index as usize), self.table.frame(start))
             {
                 range::adopt_pieces(&space.structure, &self.policy, first, frames, probe);
-                space.adjust(0, frames);
+                space.give(frames);
                 space.managed.set(space.managed.get() + frames);
                 self.pool.settle(index, space.state());
             }
@@ -224,7 +224,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let structure = &space.structure;
             range::add(structure, &self.policy, start, frames, from, guard.probe)?;
             space.managed.set(space.managed.get() + frames);
-            space.adjust(0, frames);
+            space.give(frames);
             self.update_pool(index, space, guard.probe);
         }
         Ok(())
@@ -275,7 +275,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 return Err(error);
             }
             space.managed.set(space.managed.get() - frames);
-            space.adjust(frames, 0);
+            space.take(frames);
             self.update_pool(index, space, guard.probe);
         }
         Ok(())
@@ -299,11 +299,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let shard = self.pool.shard_of(index);
             let pool = self.pool.enter(shard, guard.probe, true);
             let pool = pool.ok_or(FreeError::Busy)?;
-            space.adjust(0, work(&space.structure, pool.probe)?);
+            space.give(work(&space.structure, pool.probe)?);
             self.pool.settle(index, space.state());
             return Ok(());
         }
-        space.adjust(0, work(&space.structure, guard.probe)?);
+        space.give(work(&space.structure, guard.probe)?);
         self.update_pool(index, space, guard.probe);
         Ok(())
     }
@@ -329,7 +329,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             let guard = Guard::lock(space.lock, caller.probe);
             if let Some(head) = self.policy.allocate(&space.structure, order, guard.probe) {
                 self.table.set_tag(head, Tag::allocated(order));
-                space.adjust(order.frames(), 0);
+                space.take(order.frames());
                 self.update_pool(own, space, guard.probe);
                 return Ok(head);
             }
@@ -432,7 +432,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
                     true
                 },
             );
-            space.adjust(0, given);
+            space.give(given);
             self.update_pool(index, space, guard.probe);
         }
     }
@@ -511,7 +511,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             let structure = &space.structure;
             let taken = range::allocate_at(structure, &self.policy, part, frames, guard.probe);
             if taken.is_ok() {
-                space.adjust(frames, 0);
+                space.take(frames);
             }
             // Also after a failure: settling may have coalesced a larger block.
             self.update_pool(index, space, guard.probe);
@@ -542,7 +542,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         let mut all = Snapshot::NONE;
         for space in self.spaces {
             let _guard = Guard::lock(space.lock, caller.probe);
-            let has_free = space.free.get() > 0;
+            let has_free = space.free() > 0;
             all.add(&Snapshot::of_blocks(|order| {
                 if has_free {
                     space.structure.blocks(order)
@@ -557,7 +557,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     fn free_frames(&self) -> u64 {
         // A batch that moves is on its way to or from a list, which may count it, too.
         let spaces = self.spaces.iter();
-        spaces.map(|space| u64::from(space.free.peek())).sum()
+        spaces.map(|space| u64::from(space.free_hint())).sum()
     }
 
     fn inspect(&self, see: &mut dyn FnMut(Detail)) {
@@ -589,8 +589,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             promised.map_err(|what| Violation { index, what })?;
             let own = crate::check::walk(&space.structure, frames.clone())?;
             let managed = own.free + own.allocated + own.buffered;
-            if u64::from(space.free.get()) != own.free || u64::from(space.managed.get()) != managed
-            {
+            if u64::from(space.free()) != own.free || u64::from(space.managed.get()) != managed {
                 return Err(Violation {
                     index: Index(frames.start),
                     what: "a space's frames are miscounted",

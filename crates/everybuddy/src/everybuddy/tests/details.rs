@@ -371,7 +371,7 @@ fn a_block_of_several_own_trees_may_be_the_last_one() {
     with_system((6 * TREE, 0), 1, (Some(TREE), 8), |system| {
         let (shared, order) = (&system.shared, order(8));
         let last = shared.trees.count() - 1;
-        assert!(shared.claim_all(1, 0, last, 0));
+        assert!(shared.claim_all(1, 0, last, false));
         let take = |frames| {
             let kind = Kind::Staying;
             shared.take_own_trees(Wanted {
@@ -404,7 +404,7 @@ fn a_request_that_waits_is_busy_where_a_tree_stays_claimed() {
 fn a_cpu_that_asked_keeps_no_tree_that_it_claimed_meanwhile() {
     two(4 * TREE, TREE, |system, cpu, _| {
         let (local, shared) = (&system.locals[0], &system.shared);
-        system.with_all_drained(cpu, local, |all_drained| {
+        system.with_all_drained(cpu, local, true, |all_drained| {
             assert!(all_drained);
             let header = &shared.trees.headers[2];
             assert!(shared.claim(header, local.id));

@@ -36,18 +36,21 @@ fn the_smallest_block_is_taken_wherever_it_lies() {
     });
 }
 
-/// A request that may not wait releases no tree when it is refused.
+/// A request that may not wait releases no tree when it is refused while another CPU runs.
 #[test]
 fn a_cpu_has_no_current_tree_in_a_shortage() {
-    with_cpus((4 * 256, 0), (Some(256), 6), |system, [cpu]| {
+    with_cpus((4 * 256, 0), (Some(256), 6), |system, [cpu, other]| {
         allocate_frames(system, cpu, 4 * 256);
+        let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
+        let refused = system.allocate(other, hasty);
+        assert_eq!(refused, Err(AllocateError::Busy));
         for (start, frames) in [(768, 2), (838, 1)] {
             let run = Release::frames(Index(start), frames);
             system.free(cpu, run).unwrap();
         }
         let hasty = Request::order(order(5)).with_flags(Flags::NO_WAIT);
         let refused = system.allocate(cpu, hasty);
-        assert_eq!(refused, EXHAUSTED);
+        assert_eq!(refused, Err(AllocateError::Busy));
         assert!(system.locals[0].own_trees().any(|own| own == 3));
         // Address would choose the pair.
         for expected in [838, 768] {

@@ -205,11 +205,11 @@ fn trees_of_others_stay_theirs_if_not_all_of_a_run_can_be_claimed() {
             [0, 1, 2, 3].map(owner)
         };
         // By CPU 1, whose number as an owner is 2.
-        assert!(system.shared.claim_all(2, 2, 2, 0));
-        assert!(!system.shared.claim_all(1, 0, 3, 0));
+        assert!(system.shared.claim_all(2, 2, 2, false));
+        assert!(!system.shared.claim_all(1, 0, 3, false));
         assert_eq!(owners(), [0, 0, 2, 0]);
         system.shared.release_all(2, 2);
-        assert!(system.shared.claim_all(1, 0, 3, 0));
+        assert!(system.shared.claim_all(1, 0, 3, false));
         assert_eq!(owners(), [1; 4]);
         system.shared.release_all(0, 3);
         system.check(zero).unwrap();
