@@ -250,8 +250,8 @@ impl Plan {
     }
 
     /// Returns the ranges of cells that are simulated one after the other, in the order in which they begin: load by
-    /// load, the cheapest first. Ranges whose cells are all known are omitted. A cell depends on others only if systems [stop](Plan::stops) at their limits: on the cells before it of
-    /// the same system and load.
+    /// load, the cheapest first. Ranges whose cells are all known are omitted. A cell depends on others only if systems
+    /// [stop](Plan::stops) at their limits: on the cells before it of the same system and load.
     fn chains(&self, cells: &[CellId], known: &[Option<Vec<Row>>]) -> Vec<Range<usize>> {
         let is_linked = |a: &CellId, b: &CellId| self.stops && (a.load, a.spec) == (b.load, b.spec);
         let mut chains: Vec<Range<usize>> = Vec::new();

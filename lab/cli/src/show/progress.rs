@@ -1,7 +1,7 @@
 //! A progress bar with an estimate of the remaining time.
 //!
-//! A comparison takes longer than users wait without a sign of progress. If standard error is not a terminal, a line per
-//! minute replaces the bar.
+//! A comparison takes longer than users wait without a sign of progress. If standard error is not a terminal, a line
+//! per minute replaces the bar.
 //!
 //! # Invariants
 //! Several threads may draw the bar. While times are measured only one does, between passes.

@@ -304,7 +304,7 @@ fn without_linux_the_best_compromise_is_named() {
             .limits
             .starts_with("Linux (`linux-6+percpu=locked`) was not compared. ")
     );
-    // One system is not a choice, and what no kernel has is no system to choose.
+    // One system is not a choice, and what no kernel has cannot be chosen.
     let one = table(&lines, 1);
     assert_eq!(
         judge(&comparison(1, 0), &one, &vec![vec![]; 3], false),

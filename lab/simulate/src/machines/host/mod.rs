@@ -116,8 +116,8 @@ fn judged(busy: f64) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Failed(format!(
-        "this host is too busy to be measured: other programs keep {busy:.1} CPUs busy, and nothing was measured\nhelp: \
-         end them, or measure at another time"
+        "this host is too busy to be measured: other programs keep {busy:.1} CPUs busy, and nothing was measured\n\
+         help: end them, or measure at another time"
     )))
 }
 
