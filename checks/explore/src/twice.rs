@@ -89,23 +89,21 @@ fn half_by_count(block: Block) -> [Release; 2] {
     ]
 }
 
-/// Lets CPU 0 free the block, and CPU 1 at each access of that. Then CPU 0 allocates a block, frees a half of it if the
-/// case says so, and both CPUs allocate further.
-fn explore(case: &Case) -> (u64, Outcome) {
-    let ranges = [FrameRange::new(Pfn(0), case.frames)];
-    let spec = case.name.parse().unwrap();
-    let mut world = World::new(&spec, &Setup::new(&ranges, 2)).unwrap();
+fn world(name: &str, ranges: &[FrameRange]) -> World {
+    let spec = name.parse().expect("a system");
+    World::new(&spec, &Setup::new(ranges, 2)).expect("a memory")
+}
+
+/// Lets CPU 0 do the first free, and CPU 1 the second one at each access of that. Calls `judge` with what both returned
+/// each time, and restores the present state afterwards. Returns the number of accesses.
+fn race(
+    world: &mut World,
+    releases: [Release; 2],
+    mut judge: impl FnMut([Result<(), FreeError>; 2]),
+) -> u64 {
     let system = world.system;
-    let (zero, one) = (&mut Token::of(0), &mut Token::of(1));
-    let size = Order::new(case.order).unwrap();
-    let allocate = |cpu: &mut Token| system.allocate(cpu, Request::order(size)).unwrap();
-    // Both CPUs have allocated above the block.
-    let block = Block::new(allocate(zero), size);
-    let more = [0, 0, 0, 1, 1, 1, 1].map(|cpu| allocate(&mut Token::of(cpu)));
     let state = world.state();
     world.load(&state);
-    let releases = (case.releases)(block);
-    let mut outcome = Outcome::default();
     let mut words = std::collections::HashSet::new();
     let mut stop = 0;
     loop {
@@ -113,7 +111,7 @@ fn explore(case: &Case) -> (u64, Outcome) {
         watch(free_second);
         stop_after(stop);
         SECOND.set(Some((system, releases[1])));
-        let first = system.free(zero, releases[0]);
+        let first = system.free(&mut Token::of(0), releases[0]);
         alone();
         let watched = take_watched().into_iter().map(|(word, _)| word);
         let (known, _) = (words.len(), words.extend(watched));
@@ -121,15 +119,37 @@ fn explore(case: &Case) -> (u64, Outcome) {
             world.undo();
             // The first time, no word was known.
             if words.len() == known {
-                break;
+                return stop;
             }
             continue;
         }
         stop += 1;
-        let second = RETURNED.take().unwrap();
+        judge([first, RETURNED.take().expect("the hook was called")]);
+        world.undo();
+    }
+}
+
+/// Lets CPU 0 free the block, and CPU 1 at each access of that. Then CPU 0 allocates a block, frees a half of it if the
+/// case says so, and both CPUs allocate further.
+fn explore(case: &Case) -> (u64, Outcome) {
+    let ranges = [FrameRange::new(Pfn(0), case.frames)];
+    let mut world = world(case.name, &ranges);
+    let system = world.system;
+    let (zero, one) = (&mut Token::of(0), &mut Token::of(1));
+    let size = Order::new(case.order).expect("an order");
+    let allocate = |cpu: &mut Token| {
+        system
+            .allocate(cpu, Request::order(size))
+            .expect("free memory")
+    };
+    // Both CPUs have allocated above the block.
+    let block = Block::new(allocate(zero), size);
+    let more = [0, 0, 0, 1, 1, 1, 1].map(|cpu| allocate(&mut Token::of(cpu)));
+    let releases = (case.releases)(block);
+    let mut outcome = Outcome::default();
+    let stop = race(&mut world, releases, |[first, second]| {
         outcome.both += u32::from(first.is_ok() && second.is_ok());
         outcome.none += u32::from(first.is_err() && second.is_err());
-        alone();
         outcome.broken += u32::from(system.check(zero).is_err());
         let mut held = Held(vec![false; case.frames as usize]);
         for start in more.iter().chain([&block.start]) {
@@ -161,8 +181,7 @@ fn explore(case: &Case) -> (u64, Outcome) {
             false => Release::block(Block::new(start, size)),
         };
         outcome.refused += u32::from(system.free(zero, left).is_err());
-        world.undo();
-    }
+    });
     (stop, outcome)
 }
 
@@ -194,6 +213,30 @@ fn of_two_frees_of_a_large_block_one_is_refused() {
             }
         }
     }
+}
+
+/// The run has a small piece, which nothing claims, before two large ones. The second free is of the small piece alone.
+#[test]
+fn a_run_whose_small_piece_is_freed_meanwhile_loses_no_large_piece() {
+    let ranges = [FrameRange::new(Pfn(0), 512)];
+    let mut world = world("everybuddy", &ranges);
+    let system = world.system;
+    let zero = &mut Token::of(0);
+    let (start, frames) = (60, 132);
+    let run = FrameRange::new(Pfn(u64::from(start)), u64::from(frames));
+    system.allocate_at(zero, run).expect("free memory");
+    let small = Block::new(Index(start), Order::new(2).expect("an order"));
+    let releases = [Release::frames(Index(start), frames), Release::block(small)];
+    let accesses = race(&mut world, releases, |[first, _]| {
+        let mut held = Held(vec![false; 512]);
+        let mut large = 0;
+        while let Ok(given) = system.allocate(zero, Request::FRAME) {
+            large += u32::from((64..192).contains(&given.0) && held.take(given, 1) == 0);
+        }
+        let freed = u32::from(first.is_ok()) * 128;
+        assert_eq!(large, freed, "after {first:?}");
+    });
+    assert!(accesses > 1);
 }
 
 /// Where both CPUs list the block, the one that allocates it first has it, while it holds all of it.

@@ -185,7 +185,7 @@ impl<P: Platform> Local<'_, P> {
 }
 
 impl<P: Platform> OwnedTrees<'_, P> {
-    /// Frees what is not a block of the kind that was freed last.
+    /// Frees a large block, or what is not a block of the kind that was freed last.
     #[cold]
     #[inline(never)]
     pub(super) fn free_other(
@@ -387,7 +387,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 return Ok((start.0, order.frames()));
             }
             Size::Order(order) if heads.is_left(start.0, order) => (start.0, order.frames()),
-            Size::Order(_) => return Err(self.misused(start, size)),
+            Size::Order(order) => {
+                // Another CPU, whose free is misuse, may have claimed it for a moment.
+                let is_racing = heads.is_piece(start.0, order) || heads.is_claimed_at(start.0);
+                let busy = is_racing.then_some(FreeError::Busy);
+                return Err(busy.unwrap_or_else(|| self.misused(start, size)));
+            }
             Size::Frames(_) => self.named(start, size)?,
         };
         if heads.take_pieces(first, frames) {
@@ -403,6 +408,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         P::wake(&self.divides);
         if is_taken {
             Ok((first, frames))
+        } else if heads.is_claimed(first, frames) {
+            Err(FreeError::Busy)
         } else {
             Err(self.diagnose(first, frames))
         }

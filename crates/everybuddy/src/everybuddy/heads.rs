@@ -14,8 +14,8 @@
 //! 4. Several CPUs may hold parts of a piece, and free them simultaneously. Only one CPU divides pieces at a time, and
 //!    the bytes of what is left have [`DIVIDED`] as well. Only a CPU that divides may remove such a byte, since the CPU
 //!    that wrote it may not have had contact with the holder.
-//!
-//! 5. Of several CPUs that remove the byte of a large piece simultaneously, which is misuse, one does: it is an exchange.
+//! 5. Of several CPUs that remove the byte of a large piece simultaneously, which is misuse, only one succeeds, since
+//!    it uses an exchange.
 //!
 //! Two CPUs that free a small piece simultaneously may both see the byte. Both frees then succeed, as if each had been
 //! the only one. An exchange would cost as much as the rest of the free.
@@ -97,7 +97,8 @@ impl<'m, P: Platform> Heads<'m, P> {
         Some(kind)
     }
 
-    /// Returns `true` if a piece of an order starts at a frame, which no free left. A hint, except for its holder.
+    /// Returns `true` if a piece of an order starts at a frame, that is not the rest of a larger one. May be
+    /// out of date, except for its holder.
     #[inline(always)]
     pub(super) fn is_piece(&self, start: u32, order: Order) -> bool {
         let byte = self.of(start).map(SharedCell::peek);
@@ -127,31 +128,54 @@ impl<'m, P: Platform> Heads<'m, P> {
         at == end && self.remove(start, end)
     }
 
-    /// Removes the pieces from `start` to `end`. Removes none if another CPU removes a large one of them simultaneously.
+    /// Removes the pieces from `start` to `end`, or none if another CPU removes a large one of them simultaneously.
     fn remove(&self, start: u32, end: u32) -> bool {
-        // Calls `change` with each byte and its value, until that fails. Returns the frame that was reached.
-        let for_each = |end: u32, change: &dyn Fn(&P::Cell<u8>, u8) -> bool| {
-            let mut at = start;
-            while at < end
-                && let Some(byte) = self.of(at)
-                && let seen = byte.peek()
-                && let Some(order) = order_of(seen & !CLAIMED)
-                && change(byte, seen)
-            {
-                at += order.frames();
-            }
-            at
-        };
-        let claimed = for_each(end, &|byte, seen| {
-            let is_small = order_of(seen).is_some_and(|order| !is_large(order));
-            is_small || seen & CLAIMED == 0 && byte.exchange(seen, seen | CLAIMED)
-        });
+        let mut claimed = start;
+        while claimed < end
+            && let Some(byte) = self.of(claimed)
+            && let seen = byte.peek()
+            && let Some(order) = order_of(seen)
+            && (!is_large(order) || byte.exchange(seen, seen | CLAIMED))
+        {
+            claimed += order.frames();
+        }
         let is_removed = claimed == end;
-        for_each(claimed, &|byte, seen| {
-            byte.set(if is_removed { 0 } else { seen & !CLAIMED });
-            true
-        });
+        let mut at = start;
+        while at < claimed
+            && let Some(byte) = self.of(at)
+        {
+            let seen = byte.peek();
+            let order = order_of(seen & !CLAIMED);
+            // Another CPU may have removed a small piece meanwhile, which nothing claims.
+            if seen & CLAIMED != 0 || is_removed && order.is_some() {
+                byte.set(if is_removed { 0 } else { seen & !CLAIMED });
+            }
+            at += order.map_or(1, Order::frames);
+        }
         is_removed
+    }
+
+    /// Returns `true` if another CPU is removing the piece that starts at a frame together with others.
+    pub(super) fn is_claimed_at(&self, start: u32) -> bool {
+        self.of(start)
+            .is_some_and(|byte| byte.peek() & CLAIMED != 0)
+    }
+
+    /// Returns `true` if another CPU is removing a piece of a run, or if the run consists of whole pieces: then such a
+    /// CPU gave up, and a free of this run that was refused meanwhile may be repeated. O(frames).
+    pub(super) fn is_claimed(&self, start: u32, frames: u32) -> bool {
+        let end = start + frames;
+        let around = (0..=self.largest.index()).map(|order| start >> order << order);
+        if around.chain(start..end).any(|at| self.is_claimed_at(at)) {
+            return true;
+        }
+        let mut at = start;
+        while at < end
+            && let Some((order, _)) = self.piece(at)
+        {
+            at += order.frames();
+        }
+        at == end
     }
 
     /// Removes a run, if all of its frames are allocated. What is left of its first piece and of its last one becomes

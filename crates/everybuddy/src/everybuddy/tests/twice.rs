@@ -1,4 +1,4 @@
-//! What a second free of the same frames leaves that came simultaneously from another CPU, which is misuse.
+//! The state after a second, simultaneous free of the same frames by another CPU, which is misuse.
 
 use super::*;
 use crate::Block;
@@ -146,7 +146,10 @@ fn of_two_frees_of_a_large_block_one_removes_its_head() {
         assert!(!heads.take_pieces(0, 2 * WORD));
         assert_eq!(heads.take(other.0, order(6)), None);
         let release = Release::frames(six, 2 * WORD);
-        assert_eq!(system.free(one, release), Err(FreeError::NotAllocated));
+        assert_eq!(system.free(one, release), Err(FreeError::Busy));
+        // The rightful free of the other CPU may come back.
+        let own = Release::block(Block::new(other, order(6)));
+        assert_eq!(system.free(zero, own), Err(FreeError::Busy));
         claimed.set(claimed.get() & !0x40);
         let block = Release::block(Block::new(six, order(6)));
         system.free(one, block).unwrap();
