@@ -182,8 +182,8 @@ pub unsafe trait Platform: Sized + Send + Sync + 'static {
     const MAX_WAIT: u64 = <Spin as Waiting>::MAX_WAIT;
 
     /// How often a request polls for other CPUs at most, without a [clock](Self::now). What one poll takes depends on
-    /// the platform, and on the machine's load if waiting gives the processor away. The default suits platforms on which
-    /// no time passes.
+    /// the platform, and on the machine's load if waiting gives the processor away. The default suits platforms on
+    /// which no time passes.
     const MAX_POLLS: u32 = 1 << 16;
 
     /// How often a request polls for a service that takes it before it serves itself. A request that was taken polls

@@ -1,8 +1,8 @@
 //! How long a CPU waits for another one.
 //!
 //! A CPU that neither calls nor parks must not stop the others. A poll takes some nanoseconds or, where waiting gives
-//! the processor away on a loaded machine, many milliseconds. So polls do not bound the time, and count only where there
-//! is no clock.
+//! the processor away on a loaded machine, many milliseconds. So polls do not bound the time, and count only where
+//! there is no clock, or where it stands still.
 //!
 //! # Design decisions
 //! The clock is read only after some polls. Most waits end before, and a CPU that was itself stopped for long asks
@@ -14,6 +14,9 @@ use super::Platform;
 
 /// Polls before the clock is read.
 const UNTIMED_POLLS: u32 = 64;
+/// Polls after which a clock stands still: at a nanosecond each, they take longer than any wait. A clock that a tick
+/// advances stops while interrupts are disabled.
+const STOPPED_POLLS: u32 = 1 << 24;
 
 /// The limit of one wait.
 pub(crate) struct WaitLimit<P> {
@@ -40,7 +43,7 @@ impl<P: Platform> WaitLimit<P> {
 
     /// Returns `true` if a wait ends by then, or after `most` polls: the CPU has something else to try.
     pub(crate) fn is_over_after(&mut self, polls: u32, most: u32) -> bool {
-        polls >= most || self.is_over(polls)
+        polls >= most || polls >= UNTIMED_POLLS && self.is_late(polls, most)
     }
 
     #[cold]
@@ -49,6 +52,6 @@ impl<P: Platform> WaitLimit<P> {
             return polls >= most;
         };
         let began = *self.began.get_or_insert(now);
-        now.saturating_sub(began) >= P::MAX_WAIT
+        now.saturating_sub(began) >= P::MAX_WAIT || polls >= STOPPED_POLLS
     }
 }
