@@ -23,7 +23,7 @@
 
 use super::Missed;
 use super::block_ring::BlockRing;
-use super::buffered::CpuList;
+use super::cpu_list::CpuList;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;
 use crate::frame::Order;

@@ -23,7 +23,7 @@
 
 use super::Missed;
 use super::block_ring::BlockRing;
-use super::buffered::CpuList;
+use super::cpu_list::CpuList;
 use super::linux_zone::LinuxZone;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;

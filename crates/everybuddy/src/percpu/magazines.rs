@@ -34,7 +34,7 @@
 
 use super::Missed;
 use super::block_ring::RingEntries;
-use super::buffered::CpuList;
+use super::cpu_list::CpuList;
 use super::linux::CLOSED_MARKS;
 use crate::arena::{Arena, ArenaPlan};
 use crate::error::BuildError;

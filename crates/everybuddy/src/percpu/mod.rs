@@ -28,6 +28,7 @@ pub(crate) mod access;
 pub mod buffered;
 
 pub(crate) mod block_ring;
+mod cpu_list;
 pub mod linux;
 pub mod linux6;
 pub mod linux_zone;

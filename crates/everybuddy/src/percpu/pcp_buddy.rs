@@ -36,7 +36,7 @@
 //! every cached block.
 
 use super::Missed;
-use super::buffered::CpuList;
+use super::cpu_list::CpuList;
 use super::linux::Watermarks;
 use super::linux6::COSTLY_ORDER;
 use super::page_blocks::PageBlockTable;
