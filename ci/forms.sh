@@ -33,7 +33,7 @@ lines=$(wc -l <<<"$first")
     CARGO_TARGET_DIR=$target cargo run --quiet --offline
 )
 
-# Who changes something looks for it there, and the heads of ci/test.sh and of the gate rely on it.
+# Contributors look for it there, and the heads of ci/test.sh and of the gate rely on it.
 echo "forms: the README names the test command"
 sed -n '/^## Start here/,/^## A compile job/p' README.md | grep -q '^`ci/test.sh` runs all tests' ||
     fail "README.md does not name ci/test.sh under \"Start here\""

@@ -43,8 +43,8 @@
 // The size is a number of frames: a run of exactly that length.
 #define EB_BY_FRAMES 1
 
-// Flag: does not wait for other CPUs to drain their lists. If any list caches frames, the request fails as
-// `EB_ERROR_BUSY` instead.
+// Flag: does not wait for other CPUs to drain their lists. If any list caches frames, or another CPU is not parked and
+// may free into its list, the request fails as `EB_ERROR_BUSY` instead.
 #define EB_NO_WAIT 1
 
 // Class: stays where it is until it is freed. The class of a request that names none.
@@ -465,7 +465,8 @@ eb_status eb_destroy(eb_system *system);
 // Claims the token of CPU `cpu`, counted from 0, and writes it to `token`. O(1).
 //
 // A token serves one call at a time. A kernel claims all tokens once, and uses each on its CPU with preemption
-// disabled. Between two calls, a call of another CPU that is short of memory takes what this one keeps.
+// disabled. Between two calls, a call of another CPU that is short of memory takes what this one keeps. Code that
+// interrupts a call uses no token at all: see `eb_allocate_nested`.
 //
 // Errors: `EB_ERROR_CLAIMED`, `EB_ERROR_NO_SUCH_CPU`.
 //
@@ -490,10 +491,11 @@ eb_status eb_cpu_release(eb_cpu *cpu);
 eb_status eb_last_error(const eb_cpu *cpu,
                         eb_error *error);
 
-// Allocates from code that interrupted a call of CPU `cpu`, and therefore must not use its token. Never waits.
+// Allocates from code that interrupted a call of CPU `cpu`, and therefore must use no token: the call may have
+// borrowed it, and a call with it would then wait for ever. Never waits.
 //
 // Errors: those of `eb_allocate_request`, and `EB_ERROR_NO_SUCH_CPU`. `EB_ERROR_BUSY` if a lock is held, or if the
-// zone has no such block and a list has frames. No error is stored for `eb_last_error`.
+// zone has no such block and a CPU may keep frames. No error is stored for `eb_last_error`.
 //
 // # Safety
 // `system` came from `eb_build`. `request` leads to a request. `frame` may be written.
@@ -991,4 +993,4 @@ static inline eb_place eb_place_anywhere(void)
     eb_place place = {UINT64_MAX, 0, 1, 0, EB_NODE_HOME, 0};
     return place;
 }
-/* Checksum, for header.sh: 3963115950-87542 */
+/* Checksum, for header.sh: 995646451-87972 */

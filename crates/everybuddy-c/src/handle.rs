@@ -249,7 +249,8 @@ pub unsafe extern "C" fn eb_destroy(system: *mut eb_system) -> eb_status {
 /// Claims the token of CPU `cpu`, counted from 0, and writes it to `token`. O(1).
 ///
 /// A token serves one call at a time. A kernel claims all tokens once, and uses each on its CPU with preemption
-/// disabled. Between two calls, a call of another CPU that is short of memory takes what this one keeps.
+/// disabled. Between two calls, a call of another CPU that is short of memory takes what this one keeps. Code that
+/// interrupts a call uses no token at all: see `eb_allocate_nested`.
 ///
 /// Errors: `EB_ERROR_CLAIMED`, `EB_ERROR_NO_SUCH_CPU`.
 ///

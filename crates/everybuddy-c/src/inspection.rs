@@ -58,10 +58,11 @@ pub(crate) unsafe fn ask_with<T>(
     unsafe { ask(system, write) }
 }
 
-/// Allocates from code that interrupted a call of CPU `cpu`, and therefore must not use its token. Never waits.
+/// Allocates from code that interrupted a call of CPU `cpu`, and therefore must use no token: the call may have
+/// borrowed it, and a call with it would then wait for ever. Never waits.
 ///
 /// Errors: those of `eb_allocate_request`, and `EB_ERROR_NO_SUCH_CPU`. `EB_ERROR_BUSY` if a lock is held, or if the
-/// zone has no such block and a list has frames. No error is stored for `eb_last_error`.
+/// zone has no such block and a CPU may keep frames. No error is stored for `eb_last_error`.
 ///
 /// # Safety
 /// `system` came from `eb_build`. `request` leads to a request. `frame` may be written.

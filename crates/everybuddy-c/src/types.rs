@@ -24,8 +24,8 @@ pub const EB_BY_ORDER: u32 = 0;
 /// The size is a number of frames: a run of exactly that length.
 pub const EB_BY_FRAMES: u32 = 1;
 
-/// Flag: does not wait for other CPUs to drain their lists. If any list caches frames, the request fails as
-/// `EB_ERROR_BUSY` instead.
+/// Flag: does not wait for other CPUs to drain their lists. If any list caches frames, or another CPU is not parked and
+/// may free into its list, the request fails as `EB_ERROR_BUSY` instead.
 pub const EB_NO_WAIT: u32 = 1;
 /// Class: stays where it is until it is freed. The class of a request that names none.
 pub const EB_UNMOVABLE: u32 = 0;

@@ -163,7 +163,7 @@ pub trait FrameAllocator<P: Platform>: Sync {
     ///
     /// # Errors
     /// Those of [`allocate`](Self::allocate); [`Busy`](AllocateError::Busy) if a lock is held, or if the zone has no
-    /// such block and a list has frames.
+    /// such block and a CPU may keep frames.
     fn allocate_nested(&self, cpu: CpuId, request: Request) -> Result<Index, AllocateError>;
 
     /// Frees from code that interrupted an operation on the same CPU. See [`allocate_nested`](Self::allocate_nested).
@@ -219,9 +219,9 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// [`RegionError`]; nothing changes.
     fn unreserve(&self, cpu: &mut P::Cpu, range: FrameRange) -> Result<(), RegionError>;
 
-    /// Isolates a range before it is removed: reserves what is free of it, and returns how many of its frames are not
-    /// reserved. The kernel moves what these contain, frees them and calls again. At 0, the whole range is reserved: it
-    /// can be switched off, and [`unreserve`](Self::unreserve) brings it back.
+    /// Isolates a range before it is removed: reserves what is free of it, and returns how many of its frames are
+    /// neither reserved nor holes. The kernel moves what these contain, frees them and calls again. At 0, all of the
+    /// range but its holes is reserved: it can be switched off, and [`unreserve`](Self::unreserve) brings it back.
     ///
     /// Between two calls, frames of the range that were freed can be allocated. Drains all CPUs, once for each free run
     /// of the range; O(range × orders). If a CPU does not answer after a run was reserved, its frames count as those
@@ -287,7 +287,8 @@ pub trait FrameAllocator<P: Platform>: Sync {
     /// ```
     ///
     /// # Errors
-    /// Those of [`allocate`](Self::allocate).
+    /// Those of [`allocate`](Self::allocate). [`Exhausted`](AllocateError::Exhausted), too, if another CPU frees and
+    /// allocates meanwhile, so that suitable frames come free behind the search.
     #[cold]
     fn allocate_in(
         &self,

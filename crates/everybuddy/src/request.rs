@@ -171,7 +171,9 @@ impl Flags {
     /// No restriction, and the class [`Class::Unmovable`].
     pub const NONE: Flags = Flags(0);
     /// Does not wait for other CPUs to drain their lists. If any list caches frames, or another CPU is not parked and
-    /// may free into its list, the request fails as [`Busy`](crate::AllocateError::Busy) instead.
+    /// may free into its list, the request fails as [`Busy`](crate::AllocateError::Busy) instead. `everybuddy`
+    /// remembers refusals: until something is freed, such a request is
+    /// [`Exhausted`](crate::AllocateError::Exhausted).
     pub const NO_WAIT: Flags = Flags(1);
 
     /// The two bits of the class.

@@ -412,7 +412,7 @@ impl Choice {
         let others = match self.front.len() {
             0 | 1 => {
                 return format!(
-                    "`{first}` is the best of {of}: no other of them is better by any criterion."
+                    "`{first}` is the best of {of}: none of the others is better by any criterion."
                 );
             }
             2 => "One other is better in something".to_string(),
@@ -433,11 +433,12 @@ fn rule(criteria: &[Criterion], has_linux: bool, left_out: &[String]) -> String 
     let slower = match times.map(|own| &own.margin) {
         _ if !has_linux => "",
         Some(Margin::Rounds(_)) => {
-            "Linux is kept unless another system is as fast: one is slower if Linux's time is shorter in each round, \
-             or if its own median or mean is more than 5% longer. "
+            "Linux is kept unless a system that is not slower is better by a criterion. One is slower if Linux's time \
+             is shorter in each round, or if Linux's median or mean is more than 5% shorter. "
         }
         _ => {
-            "Linux is kept unless another system is as fast: one is slower if Linux's time is more than 5% shorter. "
+            "Linux is kept unless a system that is not slower is better by a criterion. One is slower if Linux's time \
+             is more than 5% shorter. "
         }
     };
     let meanings: Vec<String> = criteria.iter().map(Criterion::meaning).collect();
@@ -459,8 +460,8 @@ fn rule(criteria: &[Criterion], has_linux: bool, left_out: &[String]) -> String 
     format!(
         "{slower}The criteria are {}. Better is {}: smaller differences do not count. A system is left out if another \
          is better by a criterion and not worse by any. Of the others, the best compromise has the smallest sum of \
-         ranks by criterion.{replaced} If more than {MOST} are left, those are shown that are the best of them by a \
-         criterion.{without_locks}",
+         ranks by criterion.{replaced} If more than {MOST} are left, only the best by each criterion are \
+         shown.{without_locks}",
         meanings.join(", "),
         betters.join(", ")
     )

@@ -139,11 +139,11 @@ impl fmt::Display for Problem {
             Problem::NotOfHistory(option) => {
                 return write!(
                     out,
-                    "{option} is not for a history, which permits --need and --html alone"
+                    "{option} cannot be used with a history; only --need and --html can"
                 );
             }
             Problem::NoMoment => {
-                "no line is a moment of a history, such as `--every 60s -o FILE` writes"
+                "no line is a record of a history, such as `--every 60s -o FILE` writes"
             }
             Problem::MixedHistory => "a history cannot be read together with other files",
             Problem::NoFolder => {

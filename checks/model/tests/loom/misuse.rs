@@ -73,8 +73,8 @@ fn a_raced_double_free_by_a_byte_gives_the_frame_to_one_holder() {
     raced(Shared, "everybuddy+order=0");
 }
 
-/// Both CPUs free the same block simultaneously. Then each allocates a block, frees a part of it if `parts` says so, and
-/// frees the rest. Of the two frees, at most `most` succeed.
+/// Both CPUs free the same block simultaneously. Then each allocates a block, frees a part of it if `parts` says so,
+/// and frees the rest. Of the two frees, at most `most` succeed.
 fn raced_block(spec: &'static str, (frames, order): (u64, u8), parts: bool, most: u32) {
     let preemptions = everybuddy_model::bound(&[2, 3]);
     Scope::new(Shared, spec, preemptions).exhaust(frames, 2, move |machine| {
@@ -132,7 +132,7 @@ fn of_two_raced_frees_of_a_large_block_one_is_refused() {
     }
 }
 
-/// As above, if nobody frees a part of it.
+/// As above, if no CPU frees a part of it.
 #[test]
 fn a_raced_double_free_of_a_small_block_gives_it_to_one_holder() {
     raced_block("everybuddy+order=1", (64, 1), false, 2);

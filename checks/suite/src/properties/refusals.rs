@@ -2,7 +2,7 @@
 //!
 //! # Invariants
 //! A frame counts as asked for from before its request until after its free. While at most all frames are asked for, a
-//! frame that nobody has is there for each request, wherever it is: in the zone, in a list, or on its way.
+//! frame without a holder exists for each request, wherever it is: in the zone, in a list, or on its way.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 

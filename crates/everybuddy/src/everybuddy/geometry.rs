@@ -117,8 +117,8 @@ impl Dimensions {
         clamp(self.frames / 4, 4, share) as usize
     }
 
-    /// Returns the most blocks in the list of a head: none if a block is larger than a tree. A block of a list goes back
-    /// to one tree.
+    /// Returns the most blocks in the list of a head: none if a block is larger than a tree. A block of a list goes
+    /// back to one tree.
     pub(super) const fn listed(&self, head: usize) -> u32 {
         match (head / Kind::COUNT).checked_sub(1) {
             None => 0,

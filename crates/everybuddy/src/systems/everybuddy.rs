@@ -76,9 +76,9 @@ systems! {
             for at most 32 frames was refused, or when a CPU estimates that few words are wholly free, blocks of up to \
             32 frames are parts of the smallest free block that suffices, until there is room again; meanwhile such a \
             block enters its list wherever it lies, unless its buddy is free. A request that finds nothing asks all \
-            CPUs to release their trees. It is exhausted only after a search in which its CPU owned all trees; a \
-            request that must not wait fails as busy unless all other CPUs are parked. Until something is freed, requests for as many frames or more are then refused without a \
-            search.",
+            CPUs to release their trees. It is refused as exhausted only after a search in which its CPU owned all \
+            trees; a request that must not wait fails as busy unless all other CPUs are parked. Until something is \
+            freed, requests for as many frames or more are then refused without a search.",
         deviates: "A run by count is recorded as few blocks of powers of two; a part of an allocation can be freed by \
             count. One CPU at a time divides blocks for that: such a free waits for another one, or fails as busy \
             after a bound if that CPU stopped; a nested one fails as busy immediately. An exact request takes the \
@@ -95,10 +95,10 @@ systems! {
             with more than eight CPUs it is less. Each list of a larger order, up to 9, has at most 16 blocks. A \
             request that finds nothing then fails as busy, and so do all removals and reservations of frames, which \
             need empty lists. The frames \
-            of owned trees and gathered frames count as free. Two CPUs that free the same block simultaneously \
-            are misuse. Of 64 frames or more, one of the frees is refused. Of a frame or a smaller block, both may \
-            succeed; its frames may then be lost, or be allocated twice, alone or in other blocks. The kind of a \
-            listed frame is that of its tree when the frame left it.",
+            of owned trees and gathered frames count as free. Two simultaneous frees of one block are misuse. If it \
+            has 64 frames or more, one of them is refused. If it has fewer, both may succeed; its frames may then be \
+            lost, or be allocated twice, alone or in other blocks. The kind of a listed frame is that of its tree when \
+            the frame left it.",
         preset: Options {
             zone: Some(ZoneKind::Owned),
             structure: Some(StructureKind::Planes),

@@ -19,8 +19,8 @@
 //!
 //! Lock order: a space's lock, then those of shards, in the order of their numbers. A CPU never holds the locks of two
 //! spaces. An exchange holds the locks of both spaces' shards, so a CPU that searches one shard after the other
-//! misses a space only if [`moves`](Pool::moves) has changed. A free into an unassigned space that could not serve a request
-//! changes it before the free ends.
+//! misses a space only if [`moves`](Pool::moves) has changed. A free into an unassigned space that could not serve a
+//! request changes it before the free ends.
 //!
 //! # Design decisions
 //! The paper says only that partly used spaces come first. It does not say how the pool is protected: one shard, and so
@@ -349,9 +349,9 @@ impl<'a, P: Platform> Pool<'a, P> {
         self.is_in(space, State::Assigned)
     }
 
-    /// Returns how often spaces were assigned or withdrawn so far, or became able to serve more while unassigned, modulo
-    /// 2^32. If it is the same in two reads, no space changed hands in between, and what no unassigned space could serve
-    /// none can serve now. O(CPUs + shards).
+    /// Returns how often spaces were assigned or withdrawn so far, or became able to serve more while unassigned,
+    /// modulo 2^32. If it is the same in two reads, no space changed hands in between, and no unassigned space became
+    /// able to serve more. O(CPUs + shards).
     pub(crate) fn moves(&self) -> u32 {
         // Acquire: pairs with the release in `count_move`.
         let of = |own: &CachePadded<Own<P>>| own.moves.load(Ordering::Acquire);

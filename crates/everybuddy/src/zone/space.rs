@@ -6,8 +6,8 @@
 //! \[iBuddy\] §5: one free area per space.
 //!
 //! # Invariants
-//! Everything except the lock is touched only under the lock; without it, the counts are hints. They are out of date while
-//! a batch moves.
+//! Everything except the lock is touched only under the lock; without it, the counts may be out of date: they are
+//! while a batch moves.
 
 use super::memory::LockedPart;
 use super::pool::State;

@@ -81,7 +81,7 @@ pub(super) fn matters(share: f64) -> String {
             "{text}: no allocator makes this program noticeably faster, unless CPUs wait for locks."
         )
     } else {
-        format!("{text}: more than that, waits for locks apart, no allocator can save.")
+        format!("{text}: apart from waits for locks, no allocator can save more than that.")
     }
 }
 
@@ -100,10 +100,11 @@ pub(super) fn kept(
             "it is the best compromise of the {fast} systems, of {judged}, that are not slower"
         ),
         (None, _) if is_time_a_reason => {
-            format!("of {judged} systems, no other is as fast and better in something")
+            format!("of {judged} systems, no other is as fast and better by a criterion")
         }
         (None, _) => format!(
-            "of {judged} systems, no other is as fast and better in something else than the time of rare calls"
+            "of {judged} systems, no other is as fast and better by a criterion; time does not count, since \
+             these calls are rare"
         ),
     };
     format!("Keep Linux (`{}`): {why}.", choice::LINUX)

@@ -160,7 +160,7 @@ fn the_rule_says_what_decides() {
         };
         choice.summary("bs", "26 systems")
     };
-    let best = "`bs` is the best of 26 systems: no other of them is better by any criterion.";
+    let best = "`bs` is the best of 26 systems: none of the others is better by any criterion.";
     assert_eq!(summary(1, 1), best);
     let compromise = "`bs` is the best compromise of 26 systems. ";
     let others = format!("{compromise}3 others are better in something.");

@@ -110,7 +110,7 @@ impl BenchPlan {
 
     /// Returns about how many seconds the visits take on a quiet host.
     pub fn seconds(&self) -> f64 {
-        /// Those of one visit: 12,600 took 1,430 seconds (results/bench-zen4).
+        /// Those of one visit: a run of 12,600 took 24 minutes (results/bench-zen4).
         const VISIT: f64 = 0.113;
         VISIT * self.visits() as f64 / f64::from(self.shrink)
     }

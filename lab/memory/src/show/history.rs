@@ -65,7 +65,7 @@ impl<'h> Trend<'h> {
             // Writing to a string cannot fail.
             let _ = write!(
                 words,
-                " Fewer than half of them have been free since {}.",
+                " Fewer than half as many have been free since {}.",
                 time(since)
             );
         }
@@ -86,7 +86,7 @@ impl<'h> Trend<'h> {
             format!("{name} by {}", size::shown(more.saturating_mul(1024)))
         };
         let grown: Vec<String> = grown.into_iter().take(GROWN).map(shown).collect();
-        (!grown.is_empty()).then(|| format!("Meanwhile grew: {}.", grown.join(", ")))
+        (!grown.is_empty()).then(|| format!("Growth since that maximum: {}.", grown.join(", ")))
     }
 
     /// Draws the numbers.

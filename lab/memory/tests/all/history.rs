@@ -188,8 +188,9 @@ fn sentences_say_since_when_blocks_are_missing_and_what_grew() {
     let (now, most) = (less.free_blocks(2 << 20), full.free_blocks(2 << 20));
     let grouped = everybuddy_text::size::grouped;
     let expected = format!(
-        "Blocks of 2 MiB: {} free at the last moment; the most were {} (2027-01-15 08:00 UTC). Fewer than half of \
-         them have been free since 2027-01-15 09:00 UTC.\n  Meanwhile grew: Cached by 2 MiB, <b> by 8 KiB.\n",
+        "Blocks of 2 MiB: {} free at the last moment; the most were {} (2027-01-15 08:00 UTC). Fewer than half as \
+         many have been free since 2027-01-15 09:00 UTC.\n  Growth since that maximum: Cached by 2 MiB, <b> by 8 \
+         KiB.\n",
         grouped(now),
         grouped(most)
     );

@@ -89,7 +89,7 @@ impl<'t> Tables<'t> {
         let text = match (ended, self.is_kept) {
             (0, _) => "no cell has ended".to_string(),
             (_, true) => format!(
-                "{ended} of {} cells have ended, and are kept",
+                "{ended} of {} cells have ended and are stored in the file of --resume",
                 self.cells.len()
             ),
             (_, false) => format!(

@@ -149,8 +149,8 @@ fn two_a_slower_system_never_replaces_linux() {
     );
     assert_eq!(
         answer.summary,
-        "Keep Linux (`linux-6+percpu=locked`): of 3 systems, no other is as fast and better in something else than the \
-         time of rare calls."
+        "Keep Linux (`linux-6+percpu=locked`): of 3 systems, no other is as fast and better by a criterion; \
+         time does not count, since these calls are rare."
     );
     assert_eq!(
         entries(&answer),
@@ -189,7 +189,7 @@ fn three_what_no_kernel_has_is_not_judged() {
     let answer = judged(&comparison(1, 0), &table(&lines, 2), &[QUIET; 4]);
     assert_eq!(
         answer.summary,
-        "Keep Linux (`linux-6+percpu=locked`): of 2 systems, no other is as fast and better in something."
+        "Keep Linux (`linux-6+percpu=locked`): of 2 systems, no other is as fast and better by a criterion."
     );
     assert_eq!(
         entries(&answer),
@@ -258,8 +258,8 @@ fn five_time_alone_is_no_reason_where_calls_take_hardly_any() {
     let rare = judged(12_000_000);
     assert_eq!(
         rare.summary,
-        "Keep Linux (`linux-6+percpu=locked`): of 2 systems, no other is as fast and better in something else than the \
-         time of rare calls."
+        "Keep Linux (`linux-6+percpu=locked`): of 2 systems, no other is as fast and better by a criterion; \
+         time does not count, since these calls are rare."
     );
     assert_eq!(
         entries(&rare),
@@ -296,7 +296,7 @@ fn without_linux_the_best_compromise_is_named() {
     let answer = judged(&comparison(1, 120_000), &table(&lines, 0), &[QUIET; 2]);
     assert_eq!(
         answer.summary,
-        "`nbbs` is the best of 2 systems: no other of them is better by any criterion."
+        "`nbbs` is the best of 2 systems: none of the others is better by any criterion."
     );
     assert!(answer.next.is_empty() && answer.slower.is_empty());
     assert!(

@@ -101,7 +101,7 @@ pub fn measure(progress: &mut (dyn FnMut(&str) + Send)) -> Result<Machine, Error
     alone(|| measure_here(progress))
 }
 
-/// Checks that this host is quiet, in half a second: a measurement that a busy host spoils takes longer to find out.
+/// Checks that this host is quiet, in half a second: otherwise only the measurement itself would show it.
 ///
 /// # Errors
 /// Returns an error if other programs keep more than half of a CPU busy.
