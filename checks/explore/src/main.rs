@@ -19,7 +19,7 @@ mod scope;
 mod search;
 mod step;
 #[cfg(test)]
-mod twice;
+mod tests;
 
 use std::process::ExitCode;
 

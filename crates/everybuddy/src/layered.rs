@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 use crate::api::{Extent, FrameAllocator, Progress, Service, describe, one_by_one};
 use crate::detail::Detail;
 use crate::error::{AllocateError, BulkFreeError, FreeError, RegionError};
-use crate::frame::{Index, Order};
+use crate::frame::{Frames, Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::percpu::{Missed, PerCpu};
 use crate::platform::{CpuId, CpuToken, Platform};
@@ -256,28 +256,21 @@ where
         Ok(())
     }
 
-    /// Frees a run that may be a block, several, or a part of one.
+    /// Frees a run that missed the list and may be a block, several, or a part of one; in pieces, as above.
     #[inline(never)]
     fn free_run(
         &self,
         cpu: &mut P::Cpu,
         start: Index,
         frames: u32,
-        release: Release,
+        hint: (u64, u32),
+        missed: Missed,
     ) -> Result<(), FreeError> {
         let head = self.run(start, frames)?;
-        if let Extent::Block(order) = release.size.extent() {
-            let (table, hint) = (self.zone.table(), release.hint);
-            let bypasses = !self.front.caches();
-            let missed = &mut Missed { bypasses };
-            // A list takes only a block that was allocated as such, and no part of one.
-            if !bypasses && self.front.push(cpu, table, head, order, hint, missed) {
-                return Ok(());
-            }
-            if table.tag(head) == Tag::allocated(order) {
-                let hint = (hint.origin(), hint.left);
-                return self.free_block(cpu, start, order, hint, *missed);
-            }
+        if let Extent::Block(order) = Size::Frames(Frames(frames)).extent()
+            && self.zone.table().tag(head) == Tag::allocated(order)
+        {
+            return self.free_block(cpu, start, order, hint, missed);
         }
         if !self.has_cpu(cpu.id()) {
             return Err(FreeError::NoSuchCpu);
@@ -342,21 +335,23 @@ where
     // Always: out of line, a release travels through memory, which costs a hit as much again.
     #[inline(always)]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
+        let (table, hint) = (self.zone.table(), release.hint);
+        let bypasses = !self.front.caches();
+        let missed = &mut Missed { bypasses };
+        // A list takes only a block that was allocated as such, and no part of one.
+        if self.front.caches()
+            && let Extent::Block(order) = release.size.extent()
+            && let Some(head) = table.frame(release.start)
+            && self.front.push(cpu, table, head, order, hint, missed)
+        {
+            return Ok(());
+        }
+        let hint = (hint.origin(), hint.left);
         match release.size {
-            Size::Order(order) => {
-                let (table, hint) = (self.zone.table(), release.hint);
-                let bypasses = !self.front.caches();
-                let missed = &mut Missed { bypasses };
-                if self.front.caches()
-                    && let Some(head) = table.frame(release.start)
-                    && self.front.push(cpu, table, head, order, hint, missed)
-                {
-                    return Ok(());
-                }
-                let hint = (hint.origin(), hint.left);
-                self.free_block(cpu, release.start, order, hint, *missed)
+            Size::Order(order) => self.free_block(cpu, release.start, order, hint, *missed),
+            Size::Frames(Frames(frames)) => {
+                self.free_run(cpu, release.start, frames, hint, *missed)
             }
-            Size::Frames(frames) => self.free_run(cpu, release.start, frames.0, release),
         }
     }
 

@@ -132,7 +132,7 @@ fn of_two_raced_frees_of_a_large_block_one_is_refused() {
     }
 }
 
-/// As above, if no CPU frees a part of it.
+/// The next holder frees all of it: no part.
 #[test]
 fn a_raced_double_free_of_a_small_block_gives_it_to_one_holder() {
     raced_block("everybuddy+order=1", (64, 1), false, 2);

@@ -11,8 +11,7 @@ const FRAMES_PER_CPU: u64 = 1 << 18;
 const USED: u64 = 1 << 15;
 const STEPS: u32 = 1500;
 
-/// Allocates and frees random blocks by random CPUs, and checks each block against the model. Sometimes it fills
-/// memory.
+/// Allocates and frees random blocks by random CPUs, and checks each block against the model.
 fn random_blocks(system: &System<'_>, cpus: &mut [Cpu], ranges: &[FrameRange], seed: u64) {
     let mut random = Random(seed);
     let mut model = Model::new(system.span(), ranges);

@@ -7,7 +7,8 @@
 //! in registers from the allocation to the release, and may not do so with cells.
 //!
 //! `hit_cost count WHO PAIRS` runs just that many pairs of one of them: two such runs under callgrind differ
-//! by the instructions of the pairs (`ci/seam.sh`). The machine code to compare is that of the functions
+//! by the instructions of the pairs (`ci/seam.sh`). `hit_cost count-run WHO PAIRS` does the same with pairs that name
+//! a run of one frame. The machine code to compare is that of the functions
 //! `seam_allocate` and `hand_allocate`, `seam_free` and `hand_free`.
 
 use std::hint::black_box;
@@ -38,6 +39,21 @@ fn seam_free<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu, frame: Index)
 
 fn seam_pair<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu) -> bool {
     seam_allocate(system, cpu).is_some_and(|frame| seam_free(system, cpu, frame))
+}
+
+/// The same for a run of one frame.
+#[inline(never)]
+fn seam_allocate_run<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu) -> Option<Index> {
+    system.allocate(cpu, Request::frames(1)).ok()
+}
+
+#[inline(never)]
+fn seam_free_run<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu, frame: Index) -> bool {
+    system.free(cpu, Release::frames(frame, 1)).is_ok()
+}
+
+fn seam_pair_of_runs<A: FrameAllocator<Native>>(system: &A, cpu: &mut Cpu) -> bool {
+    seam_allocate_run(system, cpu).is_some_and(|frame| seam_free_run(system, cpu, frame))
 }
 
 /// The same list written by hand: plain fields, no platform, no layers; the same checks.
@@ -275,7 +291,10 @@ fn list_by_hand() -> by_hand::Allocator {
 }
 
 /// Runs a number of pairs on a system.
-struct Pairs(u32);
+struct Pairs {
+    number: u32,
+    are_runs: bool,
+}
 
 impl WithSystem<Native> for Pairs {
     type Output = ();
@@ -283,28 +302,34 @@ impl WithSystem<Native> for Pairs {
     fn call<A: FrameAllocator<Native>>(self, _: &'static str, system: &A) {
         let cpus = NativeCpus::new(1);
         if let Ok(mut cpu) = cpus.claim(CpuId(0)) {
-            (0..self.0).for_each(|_| assert!(seam_pair(system, &mut cpu)));
+            let Pairs { number, are_runs } = self;
+            (0..number).for_each(|_| {
+                assert!(match are_runs {
+                    false => seam_pair(system, &mut cpu),
+                    true => seam_pair_of_runs(system, &mut cpu),
+                });
+            });
         }
     }
 }
 
 /// Runs a number of pairs, for an instruction counter.
-fn count(who: &str, pairs: u32) {
+fn count(who: &str, number: u32, are_runs: bool) {
     if who == "hand" {
         let (mut hand, mut cpu) = (list_by_hand(), black_box(0));
-        (0..pairs).for_each(|_| assert!(hand_pair(&mut hand, &mut cpu)));
+        (0..number).for_each(|_| assert!(hand_pair(&mut hand, &mut cpu)));
     } else {
-        build(who, &mut Vec::new(), Pairs(pairs));
+        build(who, &mut Vec::new(), Pairs { number, are_runs });
     }
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let [_, verb, who, pairs] = &arguments[..]
-        && verb == "count"
+        && verb.starts_with("count")
         && let Ok(pairs) = pairs.parse()
     {
-        return count(who, pairs);
+        return count(who, pairs, verb == "count-run");
     }
     let inlined = arguments.get(1).is_some_and(|verb| verb == "inlined");
     let names = ["lbs-31", "lbs-31+percpu=locked", "spring", "linux-6", "bs"];
