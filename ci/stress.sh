@@ -2,8 +2,8 @@
 # The long tests, not part of the gate: ci/stress.sh [PART...], all parts by default.
 #
 #   operations  10^8 operations on two threads over a shadow bitmap, for every system
-#   refusals    requests for one frame on two and three threads that together ask for all frames or fewer: none is refused
-#               as exhausted, in any system; 10 minutes
+#   refusals    requests for one frame on two and three threads: while they ask for no more than all frames, none is
+#               refused as exhausted, in any system; 10 minutes
 #   programs    all programs of seven steps on tiny memory; a thousand rounds of domains that are divided and merged;
 #               500 rounds of requests that must find what others are giving back
 #   schedules   all models with the bounds and budgets that are too long for the gate; the virtual machine with other

@@ -26,6 +26,12 @@ const MOST: usize = 5;
 /// The smallest number of systems that an answer has, if there are as many that no other one beats.
 const LEAST: usize = 3;
 
+/// The share of the requests that a system may refuse although others serve them, before it no longer counts.
+const FEW_REFUSED: f64 = 0.001;
+
+/// The points of memory that no other advantage makes up for, if a system wastes that much more than Linux.
+const WASTE: f64 = 5.0;
+
 /// Below this share of the CPUs' time, the calls of the page allocator are not a machine's problem: if they took none,
 /// its programs would gain less than their run times vary by themselves, about a percent.
 pub const LEAST_CALLING: f64 = 0.01;
@@ -208,7 +214,8 @@ impl Trial {
             column.and_then(|column| column.values[at]).unwrap_or(0.0)
         };
         let fewest = judged.clone().map(refused).fold(f64::INFINITY, f64::min);
-        let serves = |at: &usize| refused(*at) <= fewest;
+        let few = f64::from(comparison.events) / 2.0 * FEW_REFUSED;
+        let serves = |at: &usize| refused(*at) <= fewest + few;
         let linux = judged.clone().find(|at| names[*at] == choice::LINUX);
         // Of equal compromises, Linux is the first.
         let others = judged.clone().filter(|at| Some(*at) != linux && serves(at));
@@ -252,7 +259,8 @@ impl Trial {
         if fast.is_empty() { vec![0] } else { fast }
     }
 
-    /// Returns `true` if a system is Linux, or is better by a criterion that is a reason to replace it.
+    /// Returns `true` if a system is Linux, or is better by a criterion that is a reason to replace it, and wastes little
+    /// more memory. Ranks ignore how much worse a system is.
     fn replaces_linux(&self, own: usize) -> bool {
         let Some(linux) = self
             .linux
@@ -260,6 +268,12 @@ impl Trial {
         else {
             return true;
         };
+        let wastes = |one: &Criterion| {
+            matches!(one.margin, Margin::Points(_)) && one.values[own] > one.values[linux] + WASTE
+        };
+        if self.criteria.iter().any(wastes) {
+            return false;
+        }
         let is_reason = |one: &&Criterion| !one.is_time() || self.is_time_a_reason();
         let mut reasons = self.criteria.iter().filter(is_reason);
         reasons.any(|one| one.is_worse(linux, own))
@@ -444,8 +458,8 @@ fn rule(criteria: &[Criterion], has_linux: bool, left_out: &[String]) -> String 
     let meanings: Vec<String> = criteria.iter().map(Criterion::meaning).collect();
     let betters: Vec<String> = criteria.iter().map(Criterion::better).collect();
     let replaced = if has_linux {
-        " It replaces Linux if it is better by a criterion, and not by time alone where these calls take less than 1% \
-         of the CPUs' time."
+        " It replaces Linux if it is better by a criterion and wastes at most 5 points more memory, but not by time \
+         alone where these calls take less than 1% of the CPUs' time."
     } else {
         ""
     };

@@ -64,7 +64,7 @@ pub fn parse(texts: &[String]) -> Result<Vec<SystemSpec>, Error> {
     }
     if chosen.is_empty() {
         return Err(Error::usage(
-            "--systems: the list is empty; omit the option to run all systems",
+            "--systems: the list is empty; name systems, or omit the option",
         ));
     }
     Ok(chosen)

@@ -166,11 +166,19 @@ pub(crate) const RESERVED_ROWS: usize = 1 << 22;
 /// The environment variable with the number of rows that a file of any size may have.
 const ROWS_VARIABLE: &str = "EVERYBUDDY_TRACE_ROWS";
 
-/// Returns the maximum number of rows of a file: one per byte, so that memory is in proportion to the size of the file.
-/// Recorded traces have at least two bytes per row, whereas a file of repetitions may have a thousandth.
-fn most_rows(bytes: u64, variable: Option<&str>) -> usize {
+/// The rows per byte that a file of events may have, so that memory is in proportion to the size of the file. Recorded
+/// events have at least two bytes per row, whereas a file of repetitions may have a thousandth.
+pub(crate) const EVENTS_PER_BYTE: usize = 1;
+
+/// The same for a companion. Faults, of neighbouring frames one after the other, have down to a fifth of a byte per row.
+pub(crate) const COMPANIONS_PER_BYTE: usize = 16;
+
+/// Returns the maximum number of rows of a file.
+fn most_rows(bytes: u64, per_byte: usize, variable: Option<&str>) -> usize {
     let permitted = variable.and_then(|rows| rows.parse().ok());
-    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+    let bytes = usize::try_from(bytes)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(per_byte);
     bytes.max(permitted.unwrap_or(0)).max(RESERVED_ROWS)
 }
 
@@ -233,6 +241,7 @@ impl ParquetTable {
     pub(crate) fn open(
         source: &Source,
         needed: &[&'static str],
+        per_byte: usize,
     ) -> Result<ParquetTable, TraceError> {
         let (reader, bytes) = source.open()?;
         let table = ParquetTable {
@@ -254,7 +263,7 @@ impl ParquetTable {
         match usize::try_from(claimed) {
             Ok(rows) if rows < 1 << 31 => {
                 let variable = std::env::var(ROWS_VARIABLE).ok();
-                if rows > most_rows(bytes, variable.as_deref()) {
+                if rows > most_rows(bytes, per_byte, variable.as_deref()) {
                     return Err(table.error(None, Problem::TooDense { rows, bytes }));
                 }
                 Ok(ParquetTable { rows, ..table })
@@ -440,10 +449,11 @@ mod tests {
 
     #[test]
     fn rows_are_limited_by_the_size_of_the_file_or_by_the_user() {
-        assert_eq!(most_rows(1000, None), RESERVED_ROWS);
-        assert_eq!(most_rows(50_000_000, None), 50_000_000);
-        assert_eq!(most_rows(1000, Some("20000000")), 20_000_000);
-        assert_eq!(most_rows(50_000_000, Some("20000000")), 50_000_000);
-        assert_eq!(most_rows(1000, Some("many")), RESERVED_ROWS);
+        assert_eq!(most_rows(1000, 1, None), RESERVED_ROWS);
+        assert_eq!(most_rows(50_000_000, 1, None), 50_000_000);
+        assert_eq!(most_rows(1_000_000, 16, None), 16_000_000);
+        assert_eq!(most_rows(1000, 1, Some("20000000")), 20_000_000);
+        assert_eq!(most_rows(50_000_000, 1, Some("20000000")), 50_000_000);
+        assert_eq!(most_rows(1000, 1, Some("many")), RESERVED_ROWS);
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 
 use crate::acquisitions::OnCpus;
-use crate::columns::{ParquetTable, Sieve};
+use crate::columns::{COMPANIONS_PER_BYTE, ParquetTable, Sieve};
 use crate::error::{Problem, TraceError};
 use crate::model::{Acquisition, AddressRegion, Event, Fault, Op, RegionId, RegionKind};
 use crate::repair::{Leniency, Repair, Repairs};
@@ -33,7 +33,7 @@ fn open(
     let Some(source) = source else {
         return Ok(None);
     };
-    let table = ParquetTable::open(source, needed)?;
+    let table = ParquetTable::open(source, needed, COMPANIONS_PER_BYTE)?;
     if table.identity().as_deref() == identity {
         return Ok(Some(table));
     }

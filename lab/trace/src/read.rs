@@ -9,7 +9,7 @@
 use std::path::Path;
 
 use crate::check::{self, Broken, Ledger, Span};
-use crate::columns::{ParquetRow, ParquetTable, RESERVED_ROWS, Sieve};
+use crate::columns::{EVENTS_PER_BYTE, ParquetRow, ParquetTable, RESERVED_ROWS, Sieve};
 use crate::companions::{Regions, read_acquisitions, read_faults};
 use crate::error::{Problem, TraceError};
 use crate::model::{Event, EventFlags, Op, Trace};
@@ -54,7 +54,7 @@ fn read_sources(
 ) -> Result<(Trace, Repairs), TraceError> {
     let [faults, regions, acquisitions] = companions.each_ref().map(Option::as_ref);
     let mut repairs = Repairs::default();
-    let table = ParquetTable::open(trace, &NEEDED_OF_EVENTS)?;
+    let table = ParquetTable::open(trace, &NEEDED_OF_EVENTS, EVENTS_PER_BYTE)?;
     let mut metadata = table.metadata();
     metadata.retain(|(key, _)| !FOREIGN_METADATA.contains(&key.as_str()));
     let has_only_waits = table.rows() == 0 && WaitsOnly::is_in(&metadata);

@@ -249,7 +249,7 @@ impl Holder {
 }
 
 /// A request that must not wait is refused as exhausted only if no frames were free that suit it, in lists and queues
-/// neither. Lists of another CPU, which neither calls nor parks, hold some.
+/// neither. Lists of another CPU hold some. It does not call, and parks in every second round.
 pub fn hasty_requests_are_exhausted_only_without_free_frames<P: Platform, H: Host<P>>(
     host: &H,
     spec: &SystemSpec,
@@ -276,6 +276,9 @@ pub fn hasty_requests_are_exhausted_only_without_free_frames<P: Platform, H: Hos
                     let mut holder = holder.lock();
                     (0..40).for_each(|_| holder.ask(system, cpu, &Place::ANYWHERE));
                     (0..30).for_each(|_| holder.free(system, cpu));
+                    if round % 2 == 1 {
+                        system.park(cpu);
+                    }
                 }
             });
             host.run(1, |cpu| {

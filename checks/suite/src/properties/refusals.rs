@@ -17,7 +17,7 @@ use super::{is_as_new, rounds};
 use crate::{Host, Random};
 
 /// The calls of each CPU in a round.
-const CALLS: u64 = 40;
+const CALLS: u64 = 100;
 
 /// The frames that are asked for: in the low half their number, and in the high half how often it grew although all
 /// frames were asked for.
@@ -62,7 +62,7 @@ enum Way {
 const WAYS: [Way; 4] = [Way::Waits, Way::Hastens, Way::Hastens, Way::Nests];
 
 /// A request for one frame is refused as exhausted only if at some moment during the call all frames were held or asked
-/// for by others, also if it must not wait, and if it may have interrupted an operation.
+/// for by others, also if it must not wait, and if it is nested.
 pub fn one_frame_is_exhausted_only_if_all_are_asked_for<P: Platform, H: Host<P>>(
     host: &H,
     spec: &SystemSpec,
@@ -74,9 +74,10 @@ pub fn one_frame_is_exhausted_only_if_all_are_asked_for<P: Platform, H: Host<P>>
                 word: AtomicU64::new(0),
                 frames: frames as u32,
             };
-            for round in 0..rounds() {
-                host.run(cpus, |cpu| {
-                    let id = cpu.id();
+            // The rounds of a CPU follow each other, so that the CPUs call simultaneously most of the time.
+            host.run(cpus, |cpu| {
+                let id = cpu.id();
+                for round in 0..rounds() {
                     let mut random = Random(round << 8 | u64::from(id.0));
                     let mut held: Vec<Index> = Vec::new();
                     let share = frames / u64::from(cpus);
@@ -127,14 +128,19 @@ pub fn one_frame_is_exhausted_only_if_all_are_asked_for<P: Platform, H: Host<P>>
                             system.free(cpu, release).unwrap();
                         }
                         demand.give();
+                        // Others may then be certain that no frame is free, until this CPU returns.
+                        if random.chance(10) {
+                            system.park(cpu);
+                            (0..random.below(600)).for_each(|_| core::hint::spin_loop());
+                        }
                     }
                     for frame in held {
                         system.free(cpu, Release::frame(frame)).unwrap();
                         demand.give();
                     }
                     system.park(cpu);
-                });
-            }
+                }
+            });
             host.run(1, |cpu| is_as_new(system, cpu, &ranges));
         });
     }

@@ -252,7 +252,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let tables = Mutex::new(Tables::new(&plan, &sinks, known.clone(), file.is_some()));
     let tables = || tables.lock().unwrap_or_else(PoisonError::into_inner);
     progress.hidden(|| tables().print())?;
-    let interrupted = || progress.hidden(|| tables().interrupted());
+    let interrupted = || {
+        // In the order of the workers: first the tables, then the bar.
+        let mut tables = tables();
+        progress.hidden(|| tables.interrupted());
+    };
     let work = || {
         plan.run(jobs, known, &mut |id, rows| {
             let name = plan.name(id);

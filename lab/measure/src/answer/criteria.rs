@@ -164,6 +164,9 @@ pub(super) fn times(columns: &[Column]) -> Option<Vec<Option<f64>>> {
     )
 }
 
+/// The smallest number of rounds that show noise.
+pub(super) const LEAST_ROUNDS: usize = 3;
+
 /// Returns what the competing systems are judged by: all criteria for which each has a number.
 pub(super) fn criteria(
     comparison: &Comparison,
@@ -172,7 +175,8 @@ pub(super) fn criteria(
     rounds: &[Vec<f64>],
 ) -> Vec<Criterion> {
     let rounds: Vec<Vec<f64>> = competing.iter().map(|at| rounds[*at].clone()).collect();
-    let of_times = if rounds.iter().all(|own| !own.is_empty()) {
+    // Fewer rounds do not show noise.
+    let of_times = if rounds.iter().all(|own| own.len() >= LEAST_ROUNDS) {
         Margin::Rounds(rounds)
     } else {
         Margin::Means(SHARE)

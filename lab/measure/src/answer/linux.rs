@@ -6,7 +6,7 @@
 //! fast.
 
 use super::LEAST_CALLING;
-use super::criteria::SHARE;
+use super::criteria::{LEAST_ROUNDS, SHARE};
 use crate::bench::ratio::Ratio;
 use crate::choice;
 
@@ -26,7 +26,7 @@ impl Beside {
     pub(super) fn of(time: Option<f64>, linux: Option<f64>, rounds: [&[f64]; 2]) -> Option<Beside> {
         let [own, of_linux] = rounds;
         let means = time? / linux?.max(f64::MIN_POSITIVE);
-        let ratio = Ratio::of(own, of_linux);
+        let ratio = Ratio::of(own, of_linux).filter(|_| own.len() >= LEAST_ROUNDS);
         Some(Beside {
             median: ratio.map_or(means, |ratio| ratio.median),
             means,

@@ -1,6 +1,4 @@
 //! Tables made by hand, with the answers that the rule must give.
-//!
-//! They were written down before the rule judged any trace.
 
 use super::*;
 
@@ -341,4 +339,41 @@ fn linux_that_refuses_what_others_serve_is_not_kept() {
         "Keep Linux (`linux-6+percpu=locked`): without times, no other system is shown to be as fast."
     );
     assert!(answer.slower.is_empty(), "{}", answer.slower);
+}
+
+/// By ranks alone, two systems that waste half of the memory would replace Linux, since both are better in spread.
+#[test]
+fn a_system_that_wastes_much_more_memory_does_not_replace_linux() {
+    let lines = [
+        (LINUX, [6.0, 6.0, 29.0, 1000.0, 3.9]),
+        ("wasteful", [6.2, 6.3, 29.0, 5000.0, 1.4]),
+        ("other", [6.2, 6.3, 29.0, 5000.0, 2.0]),
+    ];
+    let rounds = [
+        QUIET,
+        [1.0, 1.0, 1.0, 1.0, 0.95],
+        [1.0, 1.0, 1.0, 1.0, 0.95],
+    ];
+    let answer = judged(&comparison(1, 120_000), &table(&lines, 0), &rounds);
+    assert!(
+        answer.summary.starts_with("Keep Linux"),
+        "{}",
+        answer.summary
+    );
+}
+
+#[test]
+fn one_round_shows_no_noise() {
+    let lines = [
+        (LINUX, [6.0, 6.0, 29.0, 1000.0, 3.9]),
+        ("leaner", [6.1, 6.0, 14.0, 0.0, 3.9]),
+    ];
+    let table = table(&lines, 0);
+    let times = times(&table.columns).unwrap();
+    let once: Vec<Vec<f64>> = times
+        .iter()
+        .map(|time| time.iter().copied().collect())
+        .collect();
+    let answer = judge(&comparison(1, 120_000), &table, &once, false).unwrap();
+    assert!(answer.summary.starts_with("`leaner`"), "{}", answer.summary);
 }
