@@ -256,6 +256,30 @@ where
         Ok(())
     }
 
+    /// Frees by a count. Out of line, so that a free by order, whose caller may pass either, saves no registers.
+    #[inline(never)]
+    fn free_count(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Index,
+        frames: u32,
+        (origin, left): (u64, u32),
+    ) -> Result<(), FreeError> {
+        let table = self.zone.table();
+        let bypasses = !self.front.caches();
+        let missed = &mut Missed { bypasses };
+        // A list takes only a block that was allocated as such, and no part of one.
+        if self.front.caches()
+            && let Extent::Block(order) = Size::Frames(Frames(frames)).extent()
+            && let Some(head) = table.frame(start)
+            && let hint = Hint::of(origin, left)
+            && self.front.push(cpu, table, head, order, hint, missed)
+        {
+            return Ok(());
+        }
+        self.free_run(cpu, start, frames, (origin, left), *missed)
+    }
+
     /// Frees a run that missed the list and may be a block, several, or a part of one; in pieces, as above.
     #[inline(never)]
     fn free_run(
@@ -335,22 +359,23 @@ where
     // Always: out of line, a release travels through memory, which costs a hit as much again.
     #[inline(always)]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
-        let (table, hint) = (self.zone.table(), release.hint);
-        let bypasses = !self.front.caches();
-        let missed = &mut Missed { bypasses };
-        // A list takes only a block that was allocated as such, and no part of one.
-        if self.front.caches()
-            && let Extent::Block(order) = release.size.extent()
-            && let Some(head) = table.frame(release.start)
-            && self.front.push(cpu, table, head, order, hint, missed)
-        {
-            return Ok(());
-        }
-        let hint = (hint.origin(), hint.left);
         match release.size {
-            Size::Order(order) => self.free_block(cpu, release.start, order, hint, *missed),
+            Size::Order(order) => {
+                let (table, hint) = (self.zone.table(), release.hint);
+                let bypasses = !self.front.caches();
+                let missed = &mut Missed { bypasses };
+                if self.front.caches()
+                    && let Some(head) = table.frame(release.start)
+                    && self.front.push(cpu, table, head, order, hint, missed)
+                {
+                    return Ok(());
+                }
+                let hint = (hint.origin(), hint.left);
+                self.free_block(cpu, release.start, order, hint, *missed)
+            }
             Size::Frames(Frames(frames)) => {
-                self.free_run(cpu, release.start, frames, hint, *missed)
+                let hint = (release.hint.origin(), release.hint.left);
+                self.free_count(cpu, release.start, frames, hint)
             }
         }
     }

@@ -1,7 +1,6 @@
 //! The conformance suite on the real machine.
 
-use everybuddy_suite::properties::one_frame_is_exhausted_only_if_all_are_asked_for;
-use everybuddy_suite::{Machine, Threads, conformance};
+use everybuddy_suite::{Machine, Threads, conformance, properties};
 
 conformance!(Machine, Threads);
 
@@ -16,6 +15,6 @@ fn frames_on_their_way_are_not_missing() {
         "magazines+batch=1",
     ] {
         let spec = name.parse().expect("a system");
-        one_frame_is_exhausted_only_if_all_are_asked_for(&Threads, &spec);
+        properties::one_frame_is_exhausted_only_if_all_are_asked_for(&Threads, &spec);
     }
 }
