@@ -263,21 +263,20 @@ where
         cpu: &mut P::Cpu,
         start: Index,
         frames: u32,
-        (origin, left): (u64, u32),
+        release: Release,
     ) -> Result<(), FreeError> {
-        let table = self.zone.table();
+        let (table, hint) = (self.zone.table(), release.hint);
         let bypasses = !self.front.caches();
         let missed = &mut Missed { bypasses };
         // A list takes only a block that was allocated as such, and no part of one.
         if self.front.caches()
-            && let Extent::Block(order) = Size::Frames(Frames(frames)).extent()
+            && let Extent::Block(order) = release.size.extent()
             && let Some(head) = table.frame(start)
-            && let hint = Hint::of(origin, left)
             && self.front.push(cpu, table, head, order, hint, missed)
         {
             return Ok(());
         }
-        self.free_run(cpu, start, frames, (origin, left), *missed)
+        self.free_run(cpu, start, frames, (hint.origin(), hint.left), *missed)
     }
 
     /// Frees a run that missed the list and may be a block, several, or a part of one; in pieces, as above.
@@ -373,10 +372,7 @@ where
                 let hint = (hint.origin(), hint.left);
                 self.free_block(cpu, release.start, order, hint, *missed)
             }
-            Size::Frames(Frames(frames)) => {
-                let hint = (release.hint.origin(), release.hint.left);
-                self.free_count(cpu, release.start, frames, hint)
-            }
+            Size::Frames(frames) => self.free_count(cpu, release.start, frames.0, release),
         }
     }
 

@@ -44,7 +44,7 @@ Exit codes: 0 success, or the blocks of --need are free; 1 they need pages to be
 cache to be dropped; 2 error in usage, input or files; 3 they are not available; 4 the input
 cannot tell. In a log and in a history, the last report or line decides.")]
 pub struct Arguments {
-    /// Read these files: logs, copies of /proc, a folder of them, histories, or `-` for standard input
+    /// Read logs, copies of /proc, a folder of them, or histories; `-` is standard input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 

@@ -142,6 +142,7 @@ fn a_small_file_of_many_rows_takes_little_memory() {
     let run = std::process::Command::new("sh")
         .args(["-c", "ulimit -v 400000; exec \"$0\" trace check \"$1\""])
         .args([env!("CARGO_BIN_EXE_everybuddy"), &file])
+        .env("EVERYBUDDY_TRACE_ROWS", ROWS.to_string())
         .output()
         .unwrap();
     let said = String::from_utf8(run.stderr).unwrap();

@@ -137,7 +137,7 @@ fn odd_lines_are_left_out_and_counted() {
         let output = run_on(odd, &["--html", "-"]);
         assert_eq!(output.status.code(), Some(2), "{odd}");
         assert_eq!(text(&output.stdout), "");
-        assert!(text(&output.stderr).contains("no line is a moment of a history"));
+        assert!(text(&output.stderr).contains("no line is a record of a history"));
     }
 }
 
@@ -273,7 +273,7 @@ fn options_that_a_history_does_not_permit_are_refused() {
         let output = run_on(&line, options);
         assert_eq!(output.status.code(), Some(2), "{options:?}");
         assert_eq!(text(&output.stdout), "");
-        let message = format!("{} is not for a history", options[0]);
+        let message = format!("{} cannot be used with a history", options[0]);
         assert!(text(&output.stderr).contains(&message), "{options:?}");
     }
     let folder = tempfile::tempdir().unwrap();

@@ -103,8 +103,8 @@ fn one_a_system_that_is_as_fast_and_better_replaces_linux() {
     let answer = judged(&comparison(1, 120_000), &table(&lines, 0), &[QUIET; 4]);
     assert_eq!(
         answer.summary,
-        "`everybuddy` is the best of the 2 systems, of 4, that are not slower than Linux (`linux-6+percpu=locked`): no \
-         other of them is better by any criterion."
+        "`everybuddy` is the best of the 2 systems, of 4, that are not slower than Linux (`linux-6+percpu=locked`): \
+         none of the others is better by any criterion."
     );
     assert_eq!(
         entries(&answer),
