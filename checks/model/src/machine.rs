@@ -104,7 +104,7 @@ impl<P: Checker> Machine<'_, P> {
             contents: &self.contents,
             cpu: &mut cpu,
             hint: Hint::NONE,
-            may_be_busy: false,
+            busy_from: u32::MAX,
         })
     }
 
@@ -187,7 +187,8 @@ pub struct Worker<'w, P: Checker> {
     contents: &'w [P::Content],
     cpu: &'w mut ModelCpu,
     hint: Hint,
-    may_be_busy: bool,
+    /// Requests for as many frames or more may fail as busy.
+    busy_from: u32,
 }
 
 impl<P: Checker> Worker<'_, P> {
@@ -199,7 +200,13 @@ impl<P: Checker> Worker<'_, P> {
     /// Allows all following requests to fail as busy: a service that stops in the middle of a request leaves its
     /// caller without an answer.
     pub fn allow_busy(&mut self) {
-        self.may_be_busy = true;
+        self.busy_from = 1;
+    }
+
+    /// Allows requests for several frames to fail as busy: `llfree` gives up after some searches during each of which
+    /// others freed frames.
+    pub fn allow_busy_blocks(&mut self) {
+        self.busy_from = 2;
     }
 
     /// Requests a block. Returns `None` if the request failed and the failure is allowed.
@@ -241,7 +248,7 @@ impl<P: Checker> Worker<'_, P> {
                 );
                 None
             }
-            Err(AllocateError::Busy) if self.may_be_busy => {
+            Err(AllocateError::Busy) if frames >= self.busy_from => {
                 self.ledger.may_fail(id);
                 None
             }

@@ -75,6 +75,13 @@ fn survives(spec: String, picking: Picking, schedules: usize, switches: bool) {
     sample(&name, picking, 0x5eed, schedules, move || {
         switch_at_cells(switches);
         Machine::<Shuttle>::build(&spec, FRAMES, CPUS, |machine| {
+            let searches = spec.starts_with("llfree");
+            let work = |w: &mut Worker<'_, Shuttle>| {
+                if searches {
+                    w.allow_busy_blocks();
+                }
+                work(w);
+            };
             machine.at_once(&[&work, &work, &work]);
             machine.settle();
         });

@@ -62,7 +62,10 @@ impl Churn {
                             owners.take(start, order.frames(), 0);
                             mine.push(Block { start, order });
                         }
-                        Err(error) => assert_eq!(error, AllocateError::Exhausted),
+                        // Others freed frames during each of its searches.
+                        Err(AllocateError::Busy)
+                            if order != Order::ZERO && name.starts_with("llfree") => {}
+                        Err(error) => assert_eq!(error, AllocateError::Exhausted, "{name}"),
                     },
                     4..=6 if !mine.is_empty() => {
                         let block = mine.swap_remove(random.below(mine.len() as u64) as usize);
