@@ -259,8 +259,8 @@ impl Trial {
         if fast.is_empty() { vec![0] } else { fast }
     }
 
-    /// Returns `true` if a system is Linux, or is better by a criterion that is a reason to replace it, and wastes little
-    /// more memory. Ranks ignore how much worse a system is.
+    /// Returns `true` if a system is Linux, or is better by a criterion that is a reason to replace it, and wastes
+    /// little more memory. Ranks ignore how much worse a system is.
     fn replaces_linux(&self, own: usize) -> bool {
         let Some(linux) = self
             .linux

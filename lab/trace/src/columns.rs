@@ -170,7 +170,7 @@ const ROWS_VARIABLE: &str = "EVERYBUDDY_TRACE_ROWS";
 /// events have at least two bytes per row, whereas a file of repetitions may have a thousandth.
 pub(crate) const EVENTS_PER_BYTE: usize = 1;
 
-/// The same for a companion. Faults, of neighbouring frames one after the other, have down to a fifth of a byte per row.
+/// The same for a companion. Faults of neighbouring frames have down to a fifth of a byte per row.
 pub(crate) const COMPANIONS_PER_BYTE: usize = 16;
 
 /// Returns the maximum number of rows of a file.

@@ -132,8 +132,8 @@ fn of_two_raced_frees_of_a_large_block_one_is_refused() {
     }
 }
 
-/// The next holder frees all of it: no part. Only blocks of two frames are in lists here; the explorer's tests have lists
-/// of larger ones.
+/// The next holder frees all of it: no part. Only blocks of two frames are in lists here; the explorer's tests have
+/// lists of larger ones.
 #[test]
 fn a_raced_double_free_of_a_small_block_gives_it_to_one_holder() {
     raced_block("everybuddy+order=1", (64, 1), false, 2);
