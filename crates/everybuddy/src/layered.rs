@@ -193,7 +193,7 @@ where
         let waits = !flags.contains(Flags::NO_WAIT);
         // Lists that cache something stay as they are.
         let may_drain = || self.front.buffered_frames() == 0 && self.front.is_alone(cpu.id());
-        if !waits && !(self.front.caches() && may_drain()) {
+        if !(waits || self.front.caches() && may_drain()) {
             let caller = &mut Caller::asking(cpu, Self::class(flags));
             return self.try_beside_lists(|| last_try(&self.zone, caller));
         }

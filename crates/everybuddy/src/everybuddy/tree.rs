@@ -232,9 +232,10 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         let mask = candidates & candidates.wrapping_neg();
         let index = tree * self.words_per_tree() + candidates.trailing_zeros();
         let word = self.words.get(index as usize)?;
-        let split = match is_new {
-            true => self.without_returned(tree, header, (split, mask)),
-            false => split,
+        let split = if is_new {
+            self.without_returned(tree, header, (split, mask))
+        } else {
+            split
         };
         let free = if is_new { u64::MAX } else { word.free() };
         let blocks = blocks(free, order);

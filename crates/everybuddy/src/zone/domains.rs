@@ -213,9 +213,12 @@ impl<'a, P: Platform> Domains<'a, P> {
             let is_all = || self.all.is_settled(held.root()) && self.spring.domains() == 1;
             work(held, probe).ok_or_else(is_all)
         });
-        let refused = |is_all| match is_all {
-            true => AllocateError::Exhausted,
-            false => AllocateError::Busy,
+        let refused = |is_all| {
+            if is_all {
+                AllocateError::Exhausted
+            } else {
+                AllocateError::Busy
+            }
         };
         served.ok_or(AllocateError::Busy)?.map_err(refused)
     }
