@@ -176,9 +176,11 @@ fn explore(case: &Case) -> (u64, Outcome) {
                 }
             }
         }
-        let left = match case.halves {
-            true => Release::frames(Index(start.0 + size.frames() / 2), size.frames() / 2),
-            false => Release::block(Block::new(start, size)),
+        let half = size.frames() / 2;
+        let left = if case.halves {
+            Release::frames(Index(start.0 + half), half)
+        } else {
+            Release::block(Block::new(start, size))
         };
         outcome.refused += u32::from(system.free(zero, left).is_err());
     });

@@ -304,9 +304,10 @@ impl WithSystem<Native> for Pairs {
         if let Ok(mut cpu) = cpus.claim(CpuId(0)) {
             let Pairs { number, are_runs } = self;
             (0..number).for_each(|_| {
-                assert!(match are_runs {
-                    false => seam_pair(system, &mut cpu),
-                    true => seam_pair_of_runs(system, &mut cpu),
+                assert!(if are_runs {
+                    seam_pair_of_runs(system, &mut cpu)
+                } else {
+                    seam_pair(system, &mut cpu)
                 });
             });
         }

@@ -269,9 +269,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             progress.step_of(Plan::cost(id));
             let mut tables = tables();
             tables.add(id, rows);
-            match tables.has_next() {
-                true => progress.hidden(|| tables.print()),
-                false => Ok(()),
+            if tables.has_next() {
+                progress.hidden(|| tables.print())
+            } else {
+                Ok(())
             }
         })
     };

@@ -345,7 +345,11 @@ fn a_prediction_is_the_same_with_a_measurement_beside_it() {
     let refused = thread::scope(|scope| {
         let cpus = thread::available_parallelism().map_or(1, NonZero::get);
         for _ in 0..cpus {
-            scope.spawn(|| while busy.load(Ordering::Relaxed) {});
+            scope.spawn(|| {
+                while busy.load(Ordering::Relaxed) {
+                    std::hint::spin_loop()
+                }
+            });
         }
         let refused = everybuddy!("scaling --shrink 1024");
         busy.store(false, Ordering::Relaxed);

@@ -110,7 +110,8 @@ fn a_frame_that_is_free_and_returned_is_one_free_frame() {
 /// The owner freed the last frame of the word, so that all of its frames are free, and another CPU returned the frame.
 #[test]
 fn what_was_returned_to_a_free_word_is_not_freed_under_the_next_holder() {
-    let takes: [fn(&AllTrees<'_, Native>, &Header<Native>) -> Option<u32>; 5] = [
+    type Take = fn(&AllTrees<'_, Native>, &Header<Native>) -> Option<u32>;
+    let takes: [Take; 5] = [
         |trees, header| trees.take_words(0, header, order(6)),
         |trees, header| trees.take_words(0, header, order(8)),
         |trees, header| trees.take(0, header, 100, order(7)),
