@@ -1,7 +1,7 @@
 //! The platform of C programs: tokens that are lent between two calls, a pause and a clock that the program chooses.
 //!
 //! # Design decisions
-//! A token of C is a [`Slot`] in the caller's memory. Its state says whether a call runs: an exchange begins the call,
+//! A token of C is a `Slot` in the caller's memory. Its state says whether a call runs: an exchange begins the call,
 //! and a store ends it. So another CPU whose request is short of memory can [exclude](CpuToken::exclude) a CPU that is
 //! in no call. A handler that uses the token of the code that it interrupted finds it in a call.
 //!
