@@ -256,33 +256,6 @@ where
         Ok(())
     }
 
-    /// Frees by an order.
-    #[inline(always)]
-    fn free_order(
-        &self,
-        cpu: &mut P::Cpu,
-        start: Index,
-        order: Order,
-        hint: Hint,
-    ) -> Result<(), FreeError> {
-        let table = self.zone.table();
-        let bypasses = !self.front.caches();
-        let missed = &mut Missed { bypasses };
-        if self.front.caches()
-            && let Some(head) = table.frame(start)
-            && self.front.push(cpu, table, head, order, hint, missed)
-        {
-            return Ok(());
-        }
-        self.free_block(cpu, start, order, (hint.origin(), hint.left), *missed)
-    }
-
-    /// Frees one of several by its count.
-    #[inline(never)]
-    fn free_count_of(&self, cpu: &mut P::Cpu, release: &Release) -> Result<(), FreeError> {
-        FrameAllocator::<P>::free(self, cpu, *release)
-    }
-
     /// Frees by a count. Out of line, so that a free by order, whose caller may pass either, saves no registers.
     #[inline(never)]
     fn free_count(
@@ -387,7 +360,19 @@ where
     #[inline(always)]
     fn free(&self, cpu: &mut P::Cpu, release: Release) -> Result<(), FreeError> {
         match release.size {
-            Size::Order(order) => self.free_order(cpu, release.start, order, release.hint),
+            Size::Order(order) => {
+                let (table, hint) = (self.zone.table(), release.hint);
+                let bypasses = !self.front.caches();
+                let missed = &mut Missed { bypasses };
+                if self.front.caches()
+                    && let Some(head) = table.frame(release.start)
+                    && self.front.push(cpu, table, head, order, hint, missed)
+                {
+                    return Ok(());
+                }
+                let hint = (hint.origin(), hint.left);
+                self.free_block(cpu, release.start, order, hint, *missed)
+            }
             Size::Frames(Frames(frames)) => {
                 let hint = (release.hint.origin(), release.hint.left);
                 self.free_count(cpu, release.start, frames, hint)
@@ -451,11 +436,7 @@ where
                 Size::Frames(_) => None,
             };
             if self.front.caches() || block(release).is_none() {
-                let freed = match release.size {
-                    Size::Order(order) => self.free_order(cpu, release.start, order, release.hint),
-                    Size::Frames(_) => self.free_count_of(cpu, release),
-                };
-                freed.map_err(fail)?;
+                self.free(cpu, *release).map_err(fail)?;
                 index += 1;
                 continue;
             }
