@@ -1,8 +1,8 @@
 //! How long a CPU waits for another one.
 //!
 //! A CPU that neither calls nor parks must not stop the others. A poll takes some nanoseconds or, where waiting gives
-//! the processor away on a loaded machine, many milliseconds. So polls do not bound the time, and count only where
-//! there is no clock, or where it stands still.
+//! the processor away on a loaded machine, many milliseconds. So polls do not bound the time. They count only
+//! without a clock, or if the clock does not advance.
 //!
 //! # Design decisions
 //! The clock is read only after some polls. Most waits end before, and a CPU that was itself stopped for long asks
@@ -14,8 +14,8 @@ use super::Platform;
 
 /// Polls before the clock is read.
 const UNTIMED_POLLS: u32 = 64;
-/// Polls after which a clock stands still: at a nanosecond each, they take longer than any wait. A clock that a tick
-/// advances stops while interrupts are disabled.
+/// Polls after which a clock is assumed not to advance: they take longer than the default wait, even at a nanosecond
+/// each. A clock that a timer interrupt advances stops while interrupts are disabled.
 const STOPPED_POLLS: u32 = 1 << 24;
 
 /// The limit of one wait.
