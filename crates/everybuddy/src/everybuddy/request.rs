@@ -16,7 +16,7 @@
 //! A request is refused as exhausted only if at some moment nothing suitable was free: while a CPU owns all trees and
 //! all lists are empty, no other CPU allocates, and a free that was complete before is in a plane. A request that must
 //! not wait takes the fourth step only if all other CPUs are parked, and otherwise fails as busy: its search looks at
-//! one tree after the other, and a hit leaves no trace. A nested request takes it never, and is exhausted only if a
+//! one tree after the other, and a hit leaves no trace. A nested request never takes it, and is exhausted only if a
 //! refusal is remembered, or if the system has one CPU, which keeps nothing.
 
 use crate::error::{AllocateError, FreeError};
