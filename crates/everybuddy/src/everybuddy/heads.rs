@@ -6,7 +6,8 @@
 //! # Invariants
 //! 1. An allocation consists of *pieces*: blocks of 2^k frames that start at multiples of their size. A block is one
 //!    piece; a run is as few pieces as possible, and so is what a free leaves of an allocation.
-//! 2. The byte of the first frame of a piece is 2 (k + 1), plus the number of the kind of its tree. The byte of a
+//! 2. The byte of the first frame of a piece is 2 (k + 1), plus the number of the kind of its list, or of its tree if
+//!    it was in no list. Both are of one kind, except for movable frames in a tree for frames that stay. The byte of a
 //!    reserved frame is [`RESERVED_BYTE`], which no piece has. All other bytes are zero: those of frames that are free,
 //!    listed, a hole, or inside a piece.
 //! 3. Only the holder of a piece writes its byte. An allocation writes it after it took the frames from a list or a

@@ -24,7 +24,7 @@ use super::foreign::Shared;
 use super::geometry::HEADS_OF_SMALL;
 use super::heads::{head, order_of};
 use super::local::{KindPlace, List, Local, NO_WORD};
-use super::tree::Part;
+use super::tree::{Among, Part};
 use super::wanted::{CLOSED_ID, is_large};
 use super::word::Kind;
 
@@ -75,20 +75,20 @@ impl<'m, P: Platform> Local<'m, P> {
         Some(list)
     }
 
-    /// Moves the free blocks of a word of the current tree into the list, lowest one last, by one change of the word.
+    /// Moves the free blocks of a word into the list, lowest one last, by one change of the word: of the current tree,
+    /// or of the words that the CPU fills.
     pub(crate) fn refill(&self, shared: &Shared<'_, P>, order: Order, kind: Kind) {
         // A list serves requests of its kind only.
-        let (Some(list), Some((tree, header))) = (
-            self.list(order, kind),
-            self.current(shared, self.place(kind).tree_for(order), kind),
-        ) else {
+        let (Some(list), Some((tree, header, among))) =
+            (self.list(order, kind), self.refilling(shared, order, kind))
+        else {
             return;
         };
         let listed = list.count.get();
         let room = list.entries.get(listed as usize..).unwrap_or_default();
         let taken = shared
             .trees
-            .take_of_first(tree, header, true, (order, room.len()));
+            .take_of_first(tree, header, among, (order, room.len()));
         let Some((start, mut blocks)) = taken else {
             return;
         };
@@ -101,7 +101,10 @@ impl<'m, P: Platform> Local<'m, P> {
         if self.keeps.load(Ordering::Relaxed) == 0 {
             self.keeps.store(1, Ordering::Relaxed);
         }
-        if let Some(highest) = entries.first() {
+        // Frames that fill other words do not move the point: the list would keep high addresses.
+        if among == Among::All
+            && let Some(highest) = entries.first()
+        {
             list.point.set(highest.get());
         }
         list.count.set(listed + count);

@@ -13,11 +13,13 @@ use crate::cache_padded::CachePadded;
 use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
+use super::filling::{Filled, Filling};
 use super::fitting::Fitting;
 use super::foreign::{GROUP, Shared};
 use super::geometry::{Dimensions, HEADS_OF_SMALL, HEADS_WITH_LIST};
 use super::heads::head;
 use super::slots::OwnSlots;
+use super::tree::Among;
 use super::wanted::{CLOSED_ID, Wanted, is_large};
 use super::word::{Header, Kind};
 
@@ -185,6 +187,7 @@ pub(crate) struct Local<'m, P: Platform> {
     /// Where the CPU looks next for a tree that lies below its own ones.
     below: P::Cell<u32>,
     pub(crate) fitting: Fitting<P>,
+    pub(super) filling: Filling<P>,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
     /// By head.
@@ -220,6 +223,7 @@ impl<'m, P: Platform> Local<'m, P> {
             nested_frees: P::AtomicU32::new(0),
             below: P::Cell::new(0),
             fitting,
+            filling: Filling::new(),
             state: CachePadded::new(P::AtomicU32::new(0)),
             lists: core::array::from_fn(list),
         }
@@ -290,6 +294,7 @@ impl<'m, P: Platform> Local<'m, P> {
         self.free_gathered(shared, false);
         self.fitting.begin();
         for place in &self.places {
+        self.filling.stop();
             place.leave();
         }
         for list in self.lists.iter().take(HEADS_OF_SMALL) {
@@ -316,8 +321,12 @@ impl<'m, P: Platform> Local<'m, P> {
             return 0;
         };
         // In a tree of the other kind, only words that are split already: other trees may be whole again.
-        let may_split = header.kind() == kind;
-        let taken = shared.trees.take_frames(tree, header, may_split, out);
+        let among = if header.kind() == kind {
+            Among::All
+        } else {
+            Among::Split(u64::MAX)
+        };
+        let taken = shared.trees.take_frames(tree, header, among, out);
         if let Some(last) = out.get(taken.wrapping_sub(1)) {
             self.point_to(last.0, Order::ZERO, kind);
         }
@@ -326,6 +335,27 @@ impl<'m, P: Platform> Local<'m, P> {
 
     /// Returns a current tree, if the CPU owns it and it is for a kind.
     #[inline(always)]
+    /// Returns the own tree from which blocks enter a list, and which of its words may serve: the words that the CPU
+    /// fills with movable frames, or the current tree, if it is for the kind of the list.
+    #[inline(always)]
+    pub(super) fn refilling<'s>(
+        &self,
+        shared: &Shared<'s, P>,
+        order: Order,
+        kind: Kind,
+    ) -> Option<(u32, &'s Header<P>, Among)> {
+        if (order, kind) == (Order::ZERO, Kind::Movable)
+            && let Some(Filled { tree, words }) = self.filling.area()
+            && let Some(header) = shared.trees.header(tree)
+            && self.owns(&header.owner)
+        {
+            return Some((tree, header, Among::Split(words)));
+        }
+        let current = self.place(kind).tree_for(order);
+        let (tree, header) = self.current(shared, current, kind)?;
+        Some((tree, header, Among::All))
+    }
+
     pub(super) fn current<'s>(
         &self,
         shared: &Shared<'s, P>,
@@ -511,6 +541,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// allocated large ones before, or the highest one: large blocks take at most one tree away from smaller ones. The
     /// trees from which the CPU allocates single frames stay. If it has slots for no others, the claimed tree is
     /// released.
+            .chain(self.filling.area().map(|area| area.tree))
     pub(crate) fn adopt_large(
         &self,
         shared: &Shared<'_, P>,
@@ -569,3 +600,7 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 }
+        if self.filling.area().is_some_and(|area| area.tree == tree) {
+            self.filling.stop();
+        }
+        self.filling.stop();

@@ -21,6 +21,7 @@
 //! | `foreign` | trees that a CPU does not own: claims, frees into them, searches |
 //! | `geometry` | how many trees there are, and what else the machine decides |
 //! | `fitting` | whether memory is short, and the smallest block of a tree |
+//! | `filling` | which words a CPU fills with movable frames |
 //! | `slots` | which trees a CPU owns |
 //! | `local` | what a CPU keeps, and where it allocates |
 //! | `list` | the blocks that it freed last; the hits |
@@ -28,6 +29,7 @@
 //! | `refused` | what was refused, until something is freed |
 //! | `drain` | how a CPU gets the trees of the others |
 //! | `fit` | how a request finds the smallest block |
+//! | `fragments` | movable frames in the fragments between frames that stay |
 //! | `request` | how a request that did not hit finds frames, and where a free that did not hit goes |
 //! | `bulk` | many single frames by one call |
 //! | `range` | ranges of frames: allocated where they are, added, removed, reserved |
@@ -42,9 +44,11 @@
 
 mod bulk;
 mod drain;
+mod filling;
 mod fit;
 mod fitting;
 mod foreign;
+mod fragments;
 mod free;
 mod geometry;
 mod heads;
@@ -307,6 +311,10 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
         let is_small = !wanted.is_large();
         if wanted.is_block() {
             let refilled_hit = || {
+                // By address: in a shortage, fit decides.
+                if kind == Kind::Movable && order == Order::ZERO && !local.fitting.is_on() {
+                    self.choose_fragments(local);
+                }
                 local.refill(&self.shared, order, kind);
                 local.hit(&self.shared, order, kind)
             };

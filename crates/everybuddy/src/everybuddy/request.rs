@@ -2,7 +2,8 @@
 //!
 //! A request that did not hit takes these steps, from the cheapest to the most certain:
 //!
-//! 1. `refill`: the free blocks of a word of the current tree enter the list, if the request is for a small block.
+//! 1. `refill`: the free blocks of a word of the current tree enter the list, if the request is for a small block. For
+//!    movable frames, it may be a word [between frames that stay](super::fragments).
 //! 2. `find_own`: in a shortage the smallest block that suffices, of [some trees](super::fit); the list; partly free
 //!    trees without an owner that lie below the CPU's own ones, for blocks of at most half a word; the CPU's own
 //!    trees for its kind, lowest address first, or, for a frame, from the first-fit point on if they are many.

@@ -20,6 +20,7 @@ mod bulk;
 mod claimed;
 mod details;
 mod fitting;
+mod fragments;
 mod heads;
 mod judged;
 mod kept;

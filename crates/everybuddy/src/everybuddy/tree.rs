@@ -66,6 +66,15 @@ impl Fill {
     pub(crate) const LARGE: &[Fill] = &[Fill::Any];
 }
 
+/// Which words of an own tree serve a request for small blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Among {
+    /// All of them: split words, then others.
+    All,
+    /// The split words that this mask has, and no others.
+    Split(u64),
+}
+
 /// The part of a run that lies in one word.
 pub(crate) struct Part<'t, P: Platform> {
     pub(crate) header: &'t Header<P>,
@@ -200,7 +209,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     #[inline(always)]
     pub(crate) fn take_frame(&self, tree: u32, header: &Header<P>) -> Option<u32> {
         loop {
-            let (start, frame) = self.take_of_first(tree, header, true, (Order::ZERO, 1))?;
+            let (start, frame) = self.take_of_first(tree, header, Among::All, (Order::ZERO, 1))?;
             // A misuse may have set a bit of the other plane, so that the word had no frame.
             if frame != 0 {
                 return Some(start + frame.trailing_zeros());
@@ -209,23 +218,23 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     }
 
     /// Takes free blocks of less than a word of the first word of an own tree that may have some, at most `most`,
-    /// lowest first: of a split word, or of another one if `may_split`. Returns the first frame of the word, and the
-    /// bits of the blocks' first frames.
+    /// lowest first: of a split word, or of another one if there is none and `among` has it. Returns the first frame of
+    /// the word, and the bits of the blocks' first frames.
     #[inline(always)]
     pub(crate) fn take_of_first(
         &self,
         tree: u32,
         header: &Header<P>,
-        may_split: bool,
+        among: Among,
         (order, most): (Order, usize),
     ) -> Option<(u32, u64)> {
         let (serving, split) = (header.candidates(order), header.split.get());
-        let is_new = serving == 0;
-        let candidates = match is_new {
-            true if may_split => !split & self.extent(),
-            true => 0,
-            false => serving,
+        let (serving, whole) = match among {
+            Among::All => (serving, !split & self.extent()),
+            Among::Split(words) => (serving & words, 0),
         };
+        let is_new = serving == 0;
+        let candidates = if is_new { whole } else { serving };
         if candidates == 0 || most == 0 {
             return None;
         }
@@ -263,18 +272,18 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         Some((index * WORD, blocks))
     }
 
-    /// Takes free frames of an own tree until `out` is full: of its split words, then of the others if `may_split`,
+    /// Takes free frames of an own tree until `out` is full: of its split words, then of the others that `among` has,
     /// lowest first in both. Returns their number.
     pub(crate) fn take_frames(
         &self,
         tree: u32,
         header: &Header<P>,
-        may_split: bool,
+        among: Among,
         out: &mut [Index],
     ) -> usize {
         let mut given = 0;
         while let Some((start, mut taken)) =
-            self.take_of_first(tree, header, may_split, (Order::ZERO, out.len() - given))
+            self.take_of_first(tree, header, among, (Order::ZERO, out.len() - given))
         {
             while taken != 0
                 && let Some(place) = out.get_mut(given)

@@ -98,7 +98,8 @@ systems! {
             of owned trees and gathered frames count as free. Two simultaneous frees of one block are misuse. If it \
             has 64 frames or more, one of them is refused. If it has fewer, both may succeed; its frames may then be \
             lost, as may a run that contains them, or be allocated twice, alone or in other blocks. The kind of a \
-            listed frame is that of its tree when the frame left it.",
+             listed frame is that of its tree when the frame left it, or movable if it fills a fragment between \
+             frames that stay.",
         preset: Options {
             zone: Some(ZoneKind::Owned),
             structure: Some(StructureKind::Planes),

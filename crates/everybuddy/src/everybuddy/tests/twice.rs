@@ -117,7 +117,7 @@ fn what_was_returned_to_a_free_word_is_not_freed_under_the_next_holder() {
         |trees, header| trees.take(0, header, 100, order(7)),
         |trees, header| trees.take(0, header, 4, order(2)),
         |trees, header| {
-            let taken = trees.take_of_first(0, header, true, (order(2), 1));
+            let taken = trees.take_of_first(0, header, tree::Among::All, (order(2), 1));
             taken.map(|(start, blocks)| start + blocks.trailing_zeros())
         },
     ];
