@@ -1,24 +1,24 @@
 //! Many frames, or many blocks, by one call.
 //!
-//! The frames of a word are taken or freed by one change of its planes. Blocks of whole words are taken one by one from
-//! the current tree, without a search.
+//! The frames of a word are taken or freed by one change of its planes, and blocks of whole words of a tree by one
+//! change of its header.
 //!
 //! # Invariants
 //! A bulk does what its requests would do one by one, except for the lists of freed frames: it takes frames by address
 //! as long as the current tree has any, and frames that are freed together enter no list. Misuse is refused at the same
 //! release: a group of releases that cannot be freed together is freed one by one.
 
-use crate::api::{FrameAllocator, one_by_one};
+use crate::api::{Extent, FrameAllocator, one_by_one};
 use crate::bit_runs::WORD;
 use crate::error::{AllocateError, BulkFreeError};
 use crate::frame::{Index, Order};
-use crate::platform::{CpuToken, Platform};
+use crate::platform::{CpuId, CpuToken, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::request::{Flags, Release};
 
 use super::OwnedTrees;
 use super::tree::Part;
-use super::wanted::Wanted;
+use super::wanted::{Wanted, is_large};
 use super::word::{Header, Kind};
 
 impl<P: Platform> OwnedTrees<'_, P> {
@@ -40,17 +40,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         while let Some(rest) = out.get_mut(given..) {
             let taken = match wanted.frames {
                 1 => local.take_frames(&self.shared, wanted.kind, rest),
-                _ => {
-                    let mut count = 0;
-                    for place in rest.iter_mut() {
-                        let Some(start) = local.take_current(&self.shared, wanted) else {
-                            break;
-                        };
-                        *place = Index(start);
-                        count += 1;
-                    }
-                    count
-                }
+                _ => local.take_blocks(&self.shared, wanted, rest),
             };
             self.note_taken(rest.get(..taken).unwrap_or_default(), order);
             given += taken;
@@ -96,7 +86,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     }
 
     /// Frees many blocks, as [`free_bulk`](FrameAllocator::free_bulk) does. Single frames of a word that are named one
-    /// after the other are freed together.
+    /// after the other are freed together, and so are blocks of whole words of a tree.
     pub(super) fn free_all(
         &self,
         cpu: &mut P::Cpu,
@@ -104,7 +94,10 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<(), BulkFreeError> {
         let all = releases.len();
         while let Some((release, others)) = releases.split_first() {
-            let freed = self.free_group(cpu, *release, others);
+            let freed = match self.free_blocks(cpu.id(), releases) {
+                0 => self.free_group(cpu, *release, others),
+                freed => freed,
+            };
             if freed == 0 {
                 let index = all - releases.len();
                 let freed = self.free(cpu, *release);
@@ -113,6 +106,51 @@ impl<P: Platform> OwnedTrees<'_, P> {
             releases = releases.get(freed.max(1)..).unwrap_or_default();
         }
         Ok(())
+    }
+
+    /// Frees the first blocks, as long as they consist of whole words of one own tree, by one change of its header.
+    /// Returns their number; 0 if fewer than two can be freed so. Ends before the first one that is not allocated.
+    #[inline]
+    fn free_blocks(&self, cpu: CpuId, releases: &[Release]) -> usize {
+        let trees = &self.shared.trees;
+        let large = |release: &Release| match release.size.extent() {
+            Extent::Block(order) if is_large(order) && order <= self.largest_hit => Some(order),
+            _ => None,
+        };
+        // A single block may enter the list.
+        let [first, second, ..] = releases else {
+            return 0;
+        };
+        let tree = trees.tree_of(first.start.0);
+        let is_next = |release: &Release| trees.tree_of(release.start.0) == tree;
+        if large(first).is_none() || large(second).is_none() || !is_next(second) {
+            return 0;
+        }
+        let (Some(local), Some(header)) = (self.local(cpu), trees.header(tree)) else {
+            return 0;
+        };
+        if !local.frees_into(&header.owner) {
+            return 0;
+        }
+        let (mut words, mut count) = (0, 0);
+        for release in releases.iter().take_while(|release| is_next(release)) {
+            let Some(order) = large(release) else {
+                break;
+            };
+            let own = trees.mask_of(release.start.0, order.frames() / WORD);
+            // A block that is named twice has no head the second time.
+            if header.split.get() & own != own
+                || self.shared.heads.take(release.start.0, order).is_none()
+            {
+                break;
+            }
+            words |= own;
+            count += 1;
+        }
+        if count != 0 && trees.give_mask(header, words) {
+            local.became_whole(&self.shared, first.start.0, header);
+        }
+        count
     }
 
     /// Frees a frame, and the next ones as long as they lie in the same word, by one change of the word. Returns their

@@ -43,6 +43,10 @@ const LISTED_BLOCKS: u32 = 16;
 /// A list of blocks of several frames has at most one frame in this number of a CPU's share of memory, or one block of
 /// two frames.
 const BLOCKS_SHARE: u32 = 512;
+/// The least blocks in a list of blocks of whole words, unless it holds none.
+const LEAST_LARGE: u32 = 2;
+/// Such a list holds none if these blocks would be more than one frame in this number of a CPU's share of memory.
+const LARGE_SHARE: u32 = 64;
 
 /// The numbers of a system.
 #[derive(Clone, Copy, Debug)]
@@ -125,8 +129,15 @@ impl Dimensions {
             Some(0) => self.list() as u32 / Kind::COUNT as u32,
             Some(order) if 1 << order > self.tree() => 0,
             Some(order) => {
-                let share = self.frames / self.cpus as u32 / BLOCKS_SHARE;
-                clamp(clamp(share, 2, u32::MAX) >> order, 0, LISTED_BLOCKS)
+                let share = self.frames / self.cpus as u32;
+                let is_large = order >= WORD_ORDER as usize;
+                let least = if is_large && share / LARGE_SHARE >> order >= LEAST_LARGE {
+                    LEAST_LARGE
+                } else {
+                    0
+                };
+                let listed = clamp(share / BLOCKS_SHARE, 2, u32::MAX) >> order;
+                clamp(listed, least, LISTED_BLOCKS)
             }
         }
     }

@@ -175,14 +175,19 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Announces all frames that the CPU keeps, so that the owners of their trees can allocate them, and empties the
     /// lists. Returns `true` if there was such a frame.
     pub(crate) fn announce_all(&self, shared: &Shared<'_, P>) -> bool {
+        let mut any = self.may_keep() && self.empty_lists(shared, 0);
+        any |= self.free_gathered(shared, false);
+        self.keeps_nothing();
+        any
+    }
+
+    /// Moves the blocks of the lists from a head on to their trees. Returns `true` if there was one.
+    pub(super) fn empty_lists(&self, shared: &Shared<'_, P>, from: usize) -> bool {
         let mut any = false;
-        let is_kept = self.may_keep();
-        for (list, order) in self.lists.iter().zip(listed_orders()) {
+        let lists = self.lists.iter().zip(listed_orders());
+        for (list, order) in lists.skip(from) {
             let blocks = list.blocks();
             list.count.set(0);
-            if !is_kept {
-                continue;
-            }
             for entry in blocks {
                 any |= self.unlist(shared, entry.get(), order);
             }
@@ -190,8 +195,6 @@ impl<'m, P: Platform> Local<'m, P> {
         if any {
             self.places.iter().for_each(KindPlace::has_more);
         }
-        any |= self.free_gathered(shared, false);
-        self.keeps_nothing();
         any
     }
 

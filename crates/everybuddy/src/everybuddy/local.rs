@@ -289,17 +289,19 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// Begins a shortage: small blocks are chosen by fit, and no hit takes them by address.
+    /// Begins a shortage: small blocks are chosen by fit, and no hit takes them by address. Listed blocks of whole
+    /// words return to their trees, where smaller requests find them.
     pub(super) fn choose_by_fit(&self, shared: &Shared<'_, P>) {
         self.free_gathered(shared, false);
         self.fitting.begin();
-        for place in &self.places {
         self.filling.stop();
+        for place in &self.places {
             place.leave();
         }
-        for list in self.lists.iter().take(HEADS_OF_SMALL) {
+        for list in &self.lists {
             list.point.set(0);
         }
+        self.empty_lists(shared, HEADS_OF_SMALL);
     }
 
     /// Takes the first frame of the current tree.
@@ -333,8 +335,6 @@ impl<'m, P: Platform> Local<'m, P> {
         taken
     }
 
-    /// Returns a current tree, if the CPU owns it and it is for a kind.
-    #[inline(always)]
     /// Returns the own tree from which blocks enter a list, and which of its words may serve: the words that the CPU
     /// fills with movable frames, or the current tree, if it is for the kind of the list.
     #[inline(always)]
@@ -356,6 +356,8 @@ impl<'m, P: Platform> Local<'m, P> {
         Some((tree, header, Among::All))
     }
 
+    /// Returns a current tree, if the CPU owns it and it is for a kind.
+    #[inline(always)]
     pub(super) fn current<'s>(
         &self,
         shared: &Shared<'s, P>,
@@ -389,6 +391,24 @@ impl<'m, P: Platform> Local<'m, P> {
         }?;
         self.point_to(start, order, kind);
         Some(start)
+    }
+
+    /// Takes blocks of whole words of the current tree, lowest first, until `out` is full. Returns their number.
+    pub(super) fn take_blocks(
+        &self,
+        shared: &Shared<'_, P>,
+        wanted: Wanted,
+        out: &mut [Index],
+    ) -> usize {
+        let tree = self.place(wanted.kind).tree_for(wanted.order);
+        let Some((tree, header)) = self.current(shared, tree, wanted.kind) else {
+            return 0;
+        };
+        let taken = shared.trees.take_blocks(tree, header, wanted.order, out);
+        if let Some(last) = out.get(taken.wrapping_sub(1)) {
+            self.point_to(last.0, wanted.order, wanted.kind);
+        }
+        taken
     }
 
     /// Sets the first-fit point of a list.
@@ -521,6 +541,7 @@ impl<'m, P: Platform> Local<'m, P> {
             .flat_map(KindPlace::trees)
             .map(P::Cell::get);
         all.filter(|tree| *tree != NO_TREE)
+            .chain(self.filling.area().map(|area| area.tree))
     }
 
     /// Keeps a claimed tree for small blocks of a kind. If all slots are in use, another tree is released, but not the
@@ -541,7 +562,6 @@ impl<'m, P: Platform> Local<'m, P> {
     /// allocated large ones before, or the highest one: large blocks take at most one tree away from smaller ones. The
     /// trees from which the CPU allocates single frames stay. If it has slots for no others, the claimed tree is
     /// released.
-            .chain(self.filling.area().map(|area| area.tree))
     pub(crate) fn adopt_large(
         &self,
         shared: &Shared<'_, P>,
@@ -580,6 +600,9 @@ impl<'m, P: Platform> Local<'m, P> {
         for place in &self.places {
             place.forget(|own| own == tree);
         }
+        if self.filling.area().is_some_and(|area| area.tree == tree) {
+            self.filling.stop();
+        }
         if let Some(header) = shared.trees.header(tree) {
             shared.release(tree, header);
         }
@@ -594,13 +617,10 @@ impl<'m, P: Platform> Local<'m, P> {
             }
         }
         self.slots.clear();
+        self.filling.stop();
         for place in &self.places {
             place.forget(|_| true);
             place.has_more();
         }
     }
 }
-        if self.filling.area().is_some_and(|area| area.tree == tree) {
-            self.filling.stop();
-        }
-        self.filling.stop();

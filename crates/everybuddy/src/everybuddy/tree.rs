@@ -388,6 +388,32 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         Some((tree * self.words_per_tree() + at) * WORD)
     }
 
+    /// Takes blocks of whole words of an own tree by one change of its header, lowest first, until `out` is full.
+    /// Returns their number.
+    pub(super) fn take_blocks(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        order: Order,
+        out: &mut [Index],
+    ) -> usize {
+        let (words, split) = (word_order(order), header.split.get());
+        let mut left = blocks(!split & self.extent(), words);
+        let (mut taken, mut count) = (0, 0);
+        while left != 0
+            && let Some(place) = out.get_mut(count)
+        {
+            let at = left.trailing_zeros();
+            left &= left - 1;
+            taken |= block(words) << at;
+            *place = Index((tree * self.words_per_tree() + at) * WORD);
+            count += 1;
+        }
+        let split = self.without_returned(tree, header, (split, taken));
+        header.split.set(split | taken);
+        count
+    }
+
     /// Takes frames of the first split word of an own tree that has them, and remembers the words without the largest
     /// block that each run of that length contains.
     fn take_of_split(
@@ -496,8 +522,18 @@ impl<'m, P: Platform> AllTrees<'m, P> {
     /// heads say that none of their frames is free, absent or returned. The run starts at a word and ends in the tree.
     #[inline(always)]
     pub(crate) fn give_words(&self, header: &Header<P>, start: u32, length: u32) -> bool {
-        let at = (start / WORD) & self.last_word;
-        let words = first(length) << at;
+        self.give_mask(header, self.mask_of(start, length))
+    }
+
+    /// Returns the bits of whole words, from a frame on, in the masks of their tree.
+    #[inline(always)]
+    pub(crate) fn mask_of(&self, start: u32, words: u32) -> u64 {
+        first(words) << ((start / WORD) & self.last_word)
+    }
+
+    /// Does the same as [`give_words`](Self::give_words), with any words of the tree.
+    #[inline(always)]
+    pub(crate) fn give_mask(&self, header: &Header<P>, words: u64) -> bool {
         let split = header.split.get();
         let is_allocated = split & words == words;
         if is_allocated {

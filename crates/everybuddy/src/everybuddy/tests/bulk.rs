@@ -5,11 +5,13 @@ use crate::error::BulkFreeError;
 use crate::request::Flags;
 
 impl Checked<'_, '_> {
-    /// Allocates single frames in bulk. Other CPUs keep their trees, so the bulk may be short.
+    /// Allocates blocks of 1, 64 or 128 frames in bulk. Other CPUs keep their trees, so the bulk may be short.
     pub(super) fn allocate_bulk(&mut self, random: &mut Random) {
         let cpu = random.below(self.cpus.len() as u32) as usize;
         let class = Class::ALL[random.below(4) as usize];
-        let request = Request::FRAME.with_flags(Flags::NO_WAIT.with_class(class));
+        let order = Order::new([0, 0, 6, 7][random.below(4) as usize]).unwrap();
+        let order = order.min(self.system.max_order);
+        let request = Request::order(order).with_flags(Flags::NO_WAIT.with_class(class));
         let mut out = vec![Index(u32::MAX); random.below(150) as usize];
         let result = self
             .system
@@ -17,7 +19,7 @@ impl Checked<'_, '_> {
         let given = match result {
             Ok(given) => given,
             Err(AllocateError::Exhausted) => {
-                assert!(!self.can_serve(1));
+                assert!(!self.can_serve(order.frames()));
                 0
             }
             Err(error) => {
@@ -31,8 +33,8 @@ impl Checked<'_, '_> {
                 .all(|index| *index == Index(u32::MAX))
         );
         for index in &out[..given] {
-            self.set(index.0, 1, Is::Free, Is::Allocated);
-            self.held.push((index.0, 1));
+            self.set(index.0, order.frames(), Is::Free, Is::Allocated);
+            self.held.push((index.0, order.frames()));
         }
     }
 
@@ -43,8 +45,13 @@ impl Checked<'_, '_> {
         }
         let count = random.below(self.held.len().min(120) as u32 + 1) as usize;
         let from = self.held.len() - count;
+        let by_order = random.below(2) == 0;
         let release = |(start, frames): &(u32, u32)| match frames {
             1 => Release::frame(Index(*start)),
+            64 | 128 if by_order && start % frames == 0 => {
+                let order = Order::covering(*frames).unwrap();
+                Release::block(crate::Block::new(Index(*start), order))
+            }
             frames => Release::frames(Index(*start), *frames),
         };
         let mut releases: Vec<_> = self.held[from..].iter().map(release).collect();
@@ -145,5 +152,36 @@ fn a_frame_that_is_freed_with_no_other_one_of_its_word_enters_the_list() {
                 .listed()
                 .eq([3, 135].map(|frame| (frame, Order::ZERO)))
         );
+    });
+}
+
+#[test]
+fn blocks_of_whole_words_are_allocated_and_freed_together() {
+    let tree = 1024;
+    with_cpus((4 * tree, 0), (Some(tree), 10), |system, [cpu, _]| {
+        let six = Request::order(order(6));
+        let mut out = [Index(0); 20];
+        assert_eq!(system.allocate_bulk(cpu, six, &mut out), Ok(20));
+        // The second tree follows when the first one is used up.
+        assert!((0..20).all(|at| out[at] == Index(at as u32 * WORD)));
+        let block = |start| Release::block(crate::Block::new(start, order(6)));
+        let mut refused = |releases: &[Release]| {
+            let refused = system.free_bulk(cpu, releases).unwrap_err();
+            system.check(cpu).unwrap();
+            (refused.index, refused.error)
+        };
+        let twice = [out[0], out[1], out[1], out[2]].map(block);
+        assert_eq!(refused(&twice), (2, FreeError::NotAllocated));
+        let wrong = Release::block(crate::Block::new(out[4], order(5)));
+        let error = FreeError::WrongOrder {
+            allocated: order(6),
+        };
+        let others = [block(out[2]), block(out[3]), wrong, block(out[5])];
+        assert_eq!(refused(&others), (2, error));
+        // The last ones lie in another tree.
+        let rest: Vec<_> = out[4..].iter().map(|start| block(*start)).collect();
+        assert_eq!(system.free_bulk(cpu, &rest), Ok(()));
+        system.park(cpu);
+        assert_eq!(system.check(cpu).unwrap().free, u64::from(4 * tree));
     });
 }

@@ -258,8 +258,7 @@ fn a_tree_changes_its_kind_only_if_half_of_it_is_whole() {
                 system.allocate(cpu, Request::order(word)).unwrap();
             }
             for word in 0..words {
-                let free = Release::frames(Index(3 * TREE + word * WORD), WORD);
-                system.free(cpu, free).unwrap();
+                free_into_tree(system, cpu, 3 * TREE + word * WORD, WORD);
             }
             let taken = system.allocate(cpu, frame_of(Class::Movable));
             assert_eq!(taken, Ok(Index(3 * TREE)));

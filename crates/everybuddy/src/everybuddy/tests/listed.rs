@@ -230,8 +230,9 @@ fn a_full_list_of_blocks_ends_allocation_from_high_addresses() {
 #[test]
 fn lists_of_blocks_follow_the_memory_of_a_cpu() {
     for (mib, cpus, most) in [
-        (1024, 1, [16, 16, 16, 16, 16, 8, 4, 2, 1]),
-        (1024, 8, [16, 16, 8, 4, 2, 1, 0, 0, 0]),
+        (1024, 1, [16, 16, 16, 16, 16, 8, 4, 2, 2]),
+        (1024, 2, [16, 16, 16, 16, 8, 4, 2, 2, 2]),
+        (1024, 8, [16, 16, 8, 4, 2, 2, 2, 2, 0]),
         (16 << 10, 8, [16, 16, 16, 16, 16, 16, 8, 4, 2]),
         (1, 8, [1, 0, 0, 0, 0, 0, 0, 0, 0]),
     ] {
@@ -249,6 +250,32 @@ fn lists_of_blocks_follow_the_memory_of_a_cpu() {
             );
         }
     }
+}
+
+/// A CPU of 1 GiB for two lists two blocks of 2 MiB. They return to their trees when a shortage begins.
+#[test]
+fn a_freed_block_of_two_mib_is_allocated_again_unless_a_shortage_began() {
+    with_cpus((1 << 18, 0), (None, 10), |system, [cpu, _]| {
+        let nine = Request::order(order(9));
+        let held = [(); 3].map(|()| system.allocate(cpu, nine).unwrap());
+        let free = |cpu: &mut _, start| {
+            let release = Release::block(crate::Block::new(start, order(9)));
+            system.free(cpu, release).unwrap();
+        };
+        held.iter().for_each(|start| free(cpu, *start));
+        assert_eq!(system.buffered_frames(CpuId(0)), 2 * 512);
+        assert_eq!(system.check(cpu).unwrap().buffered, 2 * 512);
+        for start in [held[1], held[0]] {
+            assert_eq!(system.allocate(cpu, nine), Ok(start));
+        }
+        free(cpu, held[0]);
+        let local = &system.locals[0];
+        local.choose_by_fit(&system.shared);
+        assert_eq!(system.buffered_frames(CpuId(0)), 0);
+        // Nor does a block enter the list that is freed meanwhile.
+        free(cpu, held[1]);
+        assert_eq!(system.check(cpu).unwrap().free, 1 << 18);
+    });
 }
 
 /// Memory in GiB, CPUs, and the entries of both lists of a CPU.
