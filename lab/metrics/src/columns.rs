@@ -207,8 +207,8 @@ columns! {
         at(LARGE);
     "unusable_index", "all", "mean", 100.0, Fixed(1), head(["unusable", "at 4M %"]),
         legend("share of the free memory that no block of 4 MiB (order 10) could use, mean"), at(LARGE), default();
-    "mixed_blocks", "all", "mean", 100.0, Fixed(1), head(["mixed", "2M %"]),
-        legend("blocks of 2 MiB in use with movable frames and others, mean"), at(HUGE), when(AnyOther(0.0));
+    "staying_blocks", "all", "mean", 1.0, Fixed(1), head(["2M that", "stay"]),
+        legend("blocks of 2 MiB with a frame that cannot be moved, mean"), at(HUGE), when(AnyOther(0.0));
     "movable_blocks", "all", "mean", 1.0, Fixed(1), head(["2M by", "moving"]),
         legend("blocks of 2 MiB that contain movable frames and no others, mean"), at(HUGE), when(AnyOther(0.0));
     "owner_spread", "all", "mean", 1.0, Three, at(HUGE), when(AnyOther(1.0)), default();

@@ -29,10 +29,8 @@ pub struct ClassMap {
 pub struct ClassBlocks {
     /// Their order.
     pub order: u8,
-    /// Blocks with frames in use.
-    pub used: u64,
-    /// Those that contain movable frames and others.
-    pub mixed: u64,
+    /// Blocks that contain a frame that stays: moving the others does not free the block.
+    pub staying: u64,
     /// Those that contain movable frames and no others: moving these frees the block.
     pub movable: u64,
 }
@@ -40,12 +38,6 @@ pub struct ClassBlocks {
 impl ClassMap {
     /// The orders of blocks that are counted: 2 MiB, and 1 GiB if memory has as much.
     pub const ORDERS: [u8; 2] = [9, 18];
-
-    /// Returns the share of the blocks in use of the first order that are mixed. Returns `None` if none is in use.
-    pub fn mixed(&self) -> Option<f64> {
-        let blocks = self.blocks.first().filter(|blocks| blocks.used > 0)?;
-        Some(blocks.mixed as f64 / blocks.used as f64)
-    }
 
     /// Returns the share of the frames in use that are misplaced. Returns `None` if none is in use.
     pub fn misplaced(&self) -> Option<f64> {
@@ -81,11 +73,10 @@ impl ClassMap {
                     }
                     let (all, most) = (counts.iter().sum::<u64>(), counts.iter().max());
                     let movable = counts[Class::Movable as usize];
-                    blocks.used += u64::from(all > 0);
-                    blocks.mixed += u64::from(movable > 0 && movable < all);
                     // A part of a block at the end of memory never becomes a block.
-                    blocks.movable +=
-                        u64::from(movable > 0 && movable == all && block.len() == size);
+                    let is_block = block.len() == size;
+                    blocks.staying += u64::from(movable < all && is_block);
+                    blocks.movable += u64::from(movable > 0 && movable == all && is_block);
                     if is_first {
                         map.frames += all;
                         map.misplaced += all - most.copied().unwrap_or(0);
@@ -125,20 +116,22 @@ mod tests {
         let mixed = [(0, 0), (512, 1), (513, 1), (514, 2)];
         let counts = |map: &ClassMap| {
             let blocks = map.blocks[0];
-            let in_blocks = (blocks.used, blocks.mixed, blocks.movable);
+            let in_blocks = (blocks.staying, blocks.movable);
             (map.frames, map.misplaced, in_blocks)
         };
         let counted = |set| counts(&map(2048, &classes, set));
-        assert_eq!(counted(&mixed[..1]), (1, 0, (1, 0, 0)));
-        assert_eq!(counted(&mixed[..3]), (3, 0, (2, 0, 1)));
-        assert_eq!(counted(&mixed), (4, 1, (2, 1, 0)));
+        assert_eq!(counted(&mixed[..1]), (1, 0, (1, 0)));
+        assert_eq!(counted(&mixed[..3]), (3, 0, (1, 1)));
+        assert_eq!(counted(&mixed), (4, 1, (2, 0)));
         let all = map(2048, &classes, &mixed);
-        assert_eq!((all.mixed(), all.misplaced()), (Some(0.5), Some(0.25)));
+        assert_eq!(all.misplaced(), Some(0.25));
         assert_eq!(all.blocks.len(), 1, "no 1 GiB");
         // A frame that aging keeps is unmovable, and a part of a block is none.
-        assert_eq!(counted(&[(0, Frames::TAKEN), (1, 1)]), (2, 1, (1, 1, 0)));
-        let part = map(600, &classes, &[(520, 1)]).blocks[0];
-        assert_eq!((part.used, part.movable), (1, 0));
+        assert_eq!(counted(&[(0, Frames::TAKEN), (1, 1)]), (2, 1, (1, 0)));
+        for block in [0, 1] {
+            let part = map(600, &classes, &[(520, block)]).blocks[0];
+            assert_eq!((part.staying, part.movable), (0, 0));
+        }
         let giant = map(1 << 18, &classes, &[(520, 1)]);
         let orders: Vec<u8> = giant.blocks.iter().map(|own| own.order).collect();
         assert_eq!((orders, giant.blocks[1].movable), (vec![9, 18], 1));

@@ -10,7 +10,7 @@ use everybuddy::Order;
 use everybuddy_metrics::METRICS;
 
 use crate::choice;
-use crate::replay::classes::ClassMap;
+use crate::replay::classes::{ClassBlocks, ClassMap};
 use crate::replay::clock::Timer;
 use crate::replay::machine::Machine;
 use crate::replay::memory::Initial;
@@ -32,16 +32,19 @@ const DIRECTIONS: [&str; 2] = ["allocate", "free"];
 const LARGE: [u8; 2] = [9, 10];
 
 /// Numbers of a map, each if it is defined.
-type Numbers<M> = [(&'static str, fn(&M) -> Option<f64>); 2];
+type Numbers<M, const COUNT: usize> = [(&'static str, fn(&M) -> Option<f64>); COUNT];
 
-/// Shares of what is in use that [`ClassMap`] states for blocks of its first order.
-const SHARES: Numbers<ClassMap> = [
-    ("mixed_blocks", ClassMap::mixed),
-    ("misplaced_frames", ClassMap::misplaced),
+/// The share of what is in use that [`ClassMap`] states for blocks of its first order.
+const SHARES: Numbers<ClassMap, 1> = [("misplaced_frames", ClassMap::misplaced)];
+
+/// The counts that [`ClassMap`] has for blocks of each of its orders.
+const COUNTS: [(&str, fn(&ClassBlocks) -> u64); 2] = [
+    ("staying_blocks", |blocks| blocks.staying),
+    ("movable_blocks", |blocks| blocks.movable),
 ];
 
 /// The numbers of owners' regions.
-const OF_OWNERS: Numbers<OwnerMap> = [
+const OF_OWNERS: Numbers<OwnerMap, 2> = [
     ("owner_spread", OwnerMap::spread),
     ("lone_regions", OwnerMap::lone),
 ];
@@ -190,12 +193,12 @@ impl Rows {
     }
 
     /// Pushes numbers of memory maps: each at its position in the calls, their mean, and their maximum.
-    fn maps<M>(
+    fn maps<M, const COUNT: usize>(
         &mut self,
         comparison: &Comparison,
         maps: &[M],
         position: fn(&M) -> u32,
-        numbers: Numbers<M>,
+        numbers: Numbers<M, COUNT>,
     ) {
         let experiment = self.common.experiment.clone();
         for (metric, of) in numbers {
@@ -219,9 +222,11 @@ impl Rows {
         self.maps(comparison, owners, |map| map.position, OF_OWNERS);
         for (at, order) in ClassMap::ORDERS.into_iter().enumerate() {
             self.common.order = Some(order);
-            let movable = |map: &ClassMap| Some(map.blocks.get(at)?.movable as f64);
-            let numbers = classes.iter().filter_map(movable);
-            self.push_some("all", "movable_blocks", "mean", mean(numbers));
+            for (metric, count) in COUNTS {
+                let number = |map: &ClassMap| Some(count(map.blocks.get(at)?) as f64);
+                let numbers = classes.iter().filter_map(number);
+                self.push_some("all", metric, "mean", mean(numbers));
+            }
         }
         let experiment = self.common.experiment.clone();
         for map in classes {
@@ -229,7 +234,9 @@ impl Rows {
             self.common.experiment = format!("{experiment}@{at:.4}");
             for blocks in &map.blocks {
                 self.common.order = Some(blocks.order);
-                self.push("all", "movable_blocks", "value", blocks.movable as f64);
+                for (metric, count) in COUNTS {
+                    self.push("all", metric, "value", count(blocks) as f64);
+                }
             }
         }
         self.common.experiment = experiment;
