@@ -14,6 +14,7 @@
 //! [`misuse`](crate::misuse).
 
 mod owners;
+mod refusals;
 mod returns;
 
 use std::sync::atomic::AtomicBool;

@@ -193,7 +193,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if local.give(&self.shared, &part, release.start.0, count as u32) {
             return count;
         }
-        let open = self.begin_free(local);
+        let lowest = part.index * WORD + frames.trailing_zeros();
+        let length = WORD - frames.leading_zeros() - frames.trailing_zeros();
+        let open = self.begin_free(local, (lowest, length));
         if !local.free_in_word(&self.shared, open, &part) {
             return 0;
         }

@@ -355,7 +355,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         start: u32,
         frames: u32,
     ) -> Result<(), FreeError> {
-        let open = self.begin_free(local);
+        let open = self.begin_free(local, (start, frames));
         let freed = match self.shared.trees.part_of_word(start, frames) {
             Some(part) if local.free_in_word(&self.shared, open, &part) => Ok(()),
             Some(_) => Err(self.diagnose(start, frames)),

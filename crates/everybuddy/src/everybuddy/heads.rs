@@ -230,6 +230,14 @@ impl<'m, P: Platform> Heads<'m, P> {
         Some((order, kind_of(byte)))
     }
 
+    /// Returns `true` if one of the frames that `bits` names, from the first frame of a word on, is a part of an
+    /// allocation. A hint, except for its holder.
+    pub(super) fn has_piece(&self, first: u32, bits: u64) -> bool {
+        // A piece starts at such a frame, or has the lowest one.
+        ones(bits).any(|bit| self.piece(first + bit).is_some())
+            || self.piece_of(first + bits.trailing_zeros()).is_some()
+    }
+
     /// Returns all pieces.
     pub(super) fn pieces(&self) -> impl Iterator<Item = (u32, Order)> {
         let all = 0..self.bytes.len() as u32;

@@ -396,7 +396,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
     fn free_nested(&self, cpu: CpuId, release: Release) -> Result<(), FreeError> {
         let local = self.local(cpu).ok_or(FreeError::NoSuchCpu)?;
         let (start, frames) = self.checked(release.start, release.size, true)?;
-        self.with_nested_free(local, || self.free_foreign(start, frames))
+        self.with_nested_free(local, (start, frames), || self.free_foreign(start, frames))
     }
 
     fn drain(&self, cpu: &mut P::Cpu) {

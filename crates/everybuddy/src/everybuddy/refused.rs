@@ -1,35 +1,53 @@
-//! What was refused stays refused until something is freed.
+//! What was refused stays refused until such a block may be free.
 //!
 //! A refusal costs a search of all trees, during which no other CPU owns one. Until something is freed, the next
 //! request of that size would fail in the same way. So the system remembers the smallest block that it refused, and
 //! refuses requests for as much without a search.
 //!
+//! Most frees do not change that: a block is not free while another allocation has a frame of it. So a free ends what
+//! is remembered only if its CPU finds no such frame in the blocks of that order that the free touches. It looks for
+//! *pieces*, which are the truth about allocations, and not at the planes, which call listed frames allocated.
+//!
 //! A hit must not write or read a shared word for that. A free hits if the owner of the tree is the CPU's *free
-//! identity*, which is [`CLOSED_ID`] while a refusal is remembered. So the first free of each CPU after a refusal
-//! misses, and the system forgets the refusal before that free changes anything. Allocations keep their identity, and
-//! hit.
+//! identity*, which is [`CLOSED_ID`] while a refusal is remembered. So the frees of each CPU miss after a refusal, are
+//! counted, and look. This costs more than a hit, so only as many frees do it as there are trees: then the refusal is
+//! forgotten, and has cost about as much as the searches that it saved. Allocations keep their identity, and hit.
 //!
 //! # Invariants
-//! While a block is remembered as refused, no such block is free. A request that searches in vain reads the number of
-//! frees (`moment`) before it asks the other CPUs for their trees, and remembers its size only if the number is still
-//! the same. It therefore sees each free or is stopped by it:
-//!
-//! - The CPU that frees has not acknowledged the request yet. It does so after the free, and the search sees the free.
-//! - It has acknowledged the request. Then it counts the free before the free changes anything, and after the request
-//!   read the number.
-//! - The free is nested, and belongs to no operation of a CPU. Such frees announce themselves in a word of their CPU,
-//!   and the request looks there before it searches. A nested free that comes later sees the request and is counted.
+//! 1. While a block is remembered as refused, each block of that order has a frame that is a part of an allocation, or
+//!    absent, or one that a CPU has begun to free, which is not counted yet.
+//! 2. A free removes its pieces before it is counted, and looks for others afterwards. So of two CPUs that free the
+//!    last two pieces of a block, the one that is counted last sees that the other piece is gone.
+//! 3. A request that searches in vain reads the number of frees (`moment`) before it asks the other CPUs for their
+//!    trees, and remembers its size only if the number is still the same. It therefore sees each free or is stopped by
+//!    it:
+//!    - The CPU that frees has not acknowledged the request yet. It does so after the free, and the search sees the
+//!      free.
+//!    - It has acknowledged the request. Then it counts the free before the free changes a plane, and after the request
+//!      read the number.
+//!    - The free is nested, and belongs to no operation of a CPU. Such frees announce themselves in a word of their
+//!      CPU, and the request looks there before it searches. A nested free that comes later sees the request and is
+//!      counted.
 
+use crate::bit_runs::{WORD, first};
 use crate::frame::Order;
-use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::OwnedTrees;
 use super::local::Local;
 use super::wanted::CLOSED_ID;
 
-/// The bits with the order of the smallest block that was refused, plus one; 0 if none is remembered. The other bits
-/// count calls of [`forget`](Refused::forget).
+/// The bits with the order of the smallest block that was refused, plus one; 0 if none is remembered.
 const ORDER: u64 = 0xff;
+/// The unit of the bits with the number of frees after which the refusal is forgotten.
+const FREES_LEFT: u64 = 1 << 8;
+/// The largest such number.
+const MOST_FREES_LEFT: u32 = 0xffff;
+/// The unit of the other bits, which count frees.
+const FREED: u64 = 1 << 24;
+
+/// The number of words with allocated frames in which a free looks for another allocation.
+const WORDS_LOOKED_AT: u32 = 4;
 
 /// The memory of refusals.
 pub(super) struct Refused<P: Platform>(P::AtomicU64);
@@ -59,45 +77,61 @@ impl<P: Platform> Refused<P> {
         covers(self.0.load(Ordering::Relaxed)) && covers(self.0.fetch_add(0, Ordering::Relaxed))
     }
 
-    /// Returns the number of calls of [`forget`](Self::forget). A request reads it before it asks other CPUs.
+    /// Returns the number of frees that were counted. A request reads it before it asks other CPUs.
     pub(super) fn moment(&self) -> u64 {
         // Relaxed: the exchanges that begin the request release this load.
-        self.0.load(Ordering::Relaxed) / (ORDER + 1)
+        self.0.load(Ordering::Relaxed) / FREED
     }
 
-    /// Remembers that no block of an order is free, unless [`forget`](Self::forget) was called since `moment`.
-    pub(super) fn remember(&self, moment: u64, order: Order) {
+    /// Remembers that no block of an order is free, until `frees` frees were counted, unless one was counted since
+    /// `moment`.
+    pub(super) fn remember(&self, moment: u64, order: Order, frees: u32) {
         let code = u64::from(order.get()) + 1;
-        let mut seen = self.0.load(Ordering::Relaxed);
-        loop {
+        let left = u64::from(frees.min(MOST_FREES_LEFT)) * FREES_LEFT;
+        // Release: pairs with the acquire in `count`: a CPU that counts sees no piece that was gone before the search.
+        self.update(Ordering::Release, |seen| {
             let known = seen & ORDER;
-            if seen / (ORDER + 1) != moment || known != 0 && known <= code {
-                return;
-            }
-            let new = seen & !ORDER | code;
-            // Relaxed: the end of the request releases it, and CPUs that hit again acquire that.
-            match self
-                .0
-                .compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed)
-            {
-                Ok(_) => return,
-                Err(now) => seen = now,
-            }
-        }
+            let is_known = known != 0 && known <= code;
+            (seen / FREED == moment && !is_known).then_some(moment * FREED | left | code)
+        });
+    }
+
+    /// Counts a free that begins. Returns what is remembered as refused after that.
+    fn count(&self) -> Option<Order> {
+        // Acquire and release: pairs with itself. The CPU that counts last sees that the pieces of the others are gone.
+        let seen = self.update(Ordering::AcqRel, |seen| {
+            let is_last = seen % FREED < FREES_LEFT;
+            let left = if is_last {
+                0
+            } else {
+                seen % FREED - FREES_LEFT
+            };
+            Some((seen / FREED).wrapping_add(1).wrapping_mul(FREED) | left)
+        });
+        order_of(seen).filter(|_| seen % FREED >= FREES_LEFT)
     }
 
     /// Counts a free that begins, and forgets what was refused.
     pub(super) fn forget(&self) {
-        let mut seen = self.0.load(Ordering::Relaxed);
         // Relaxed: what the free changes afterwards is released by other words, and this exchange with it.
-        while let Err(now) = self.0.compare_exchange(
-            seen,
-            (seen | ORDER).wrapping_add(1),
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        ) {
-            seen = now;
+        self.update(Ordering::Relaxed, |seen| {
+            Some((seen / FREED).wrapping_add(1).wrapping_mul(FREED))
+        });
+    }
+
+    /// Changes the word, unless `change` returns `None`. Returns the word before.
+    fn update(&self, success: Ordering, change: impl Fn(u64) -> Option<u64>) -> u64 {
+        let mut seen = self.0.load(Ordering::Relaxed);
+        while let Some(new) = change(seen) {
+            match self
+                .0
+                .compare_exchange(seen, new, success, Ordering::Relaxed)
+            {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
         }
+        seen
     }
 }
 
@@ -106,9 +140,9 @@ fn order_of(word: u64) -> Option<Order> {
 }
 
 impl<P: Platform> OwnedTrees<'_, P> {
-    /// Prepares a free that did not hit. Returns `true` if the CPU may keep trees.
+    /// Prepares a free of a run that did not hit and has no pieces any more. Returns `true` if the CPU may keep trees.
     #[inline]
-    pub(super) fn begin_free(&self, local: &Local<'_, P>) -> bool {
+    pub(super) fn begin_free(&self, local: &Local<'_, P>, run: (u32, u32)) -> bool {
         // Relaxed: a CPU that is asked while it works notices it in its next operation.
         if local.free_identity.load(Ordering::Relaxed) != CLOSED_ID {
             return true;
@@ -122,23 +156,88 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 return true;
             }
             // After the last acknowledgement: a request that this CPU has acknowledged must count the free.
-            self.requests.refused.forget();
-            if !open {
+            let is_remembered = self.note_free(run);
+            if !open || is_remembered {
                 break;
             }
         }
         open
     }
 
-    /// Calls `free` for code that may have interrupted an operation of the CPU.
-    pub(super) fn with_nested_free<T>(&self, local: &Local<'_, P>, free: impl FnOnce() -> T) -> T {
+    /// Counts a free of a run that has no pieces any more, and forgets what was refused if the run may make such a
+    /// block free. Returns `true` if a refusal is still remembered.
+    #[cold]
+    #[inline(never)]
+    fn note_free(&self, (start, frames): (u32, u32)) -> bool {
+        let Some(order) = self.requests.refused.count() else {
+            return false;
+        };
+        let block_of = |frame: u32| frame >> order.index();
+        let (first, last) = (block_of(start), block_of(start + (frames - 1)));
+        // A run that reaches a third block has a whole one.
+        let is_refused = last - first <= 1
+            && (first..=last).all(|block| self.is_held(block << order.index(), order));
+        if !is_refused {
+            self.requests.refused.forget();
+        }
+        is_refused
+    }
+
+    /// Returns `true` if a block has a frame that is a part of an allocation or absent, as far as a look at some of its
+    /// words shows.
+    fn is_held(&self, start: u32, order: Order) -> bool {
+        let trees = &self.shared.trees;
+        let mut looks = WORDS_LOOKED_AT;
+        for (tree, from, length) in trees.by_tree(start, order.frames()) {
+            let Some(header) = trees.header(tree) else {
+                // No block reaches beyond the last tree.
+                return true;
+            };
+            let words = trees.mask_of(from, length.div_ceil(WORD));
+            let mut split = header.split.peek() & words;
+            while split != 0 {
+                let mask = split & split.wrapping_neg();
+                let index = tree * trees.words_per_tree() + split.trailing_zeros();
+                split &= split - 1;
+                let Some(word) = trees.words.get(index as usize) else {
+                    return true;
+                };
+                let inside = first(length) << (from % WORD);
+                let (own, foreign) = (word.own.peek(), word.foreign.load(Ordering::Relaxed));
+                let absent = if header.absent.peek() & mask == 0 {
+                    0
+                } else {
+                    own & foreign & inside
+                };
+                let taken = !(own | foreign) & inside;
+                let base = index * WORD;
+                if absent != 0 || taken != 0 && self.shared.heads.has_piece(base, taken) {
+                    return true;
+                }
+                looks -= u32::from(taken != 0);
+                if looks == 0 {
+                    return false;
+                }
+            }
+        }
+        false
+    }
+
+    /// Calls `free` for code that may have interrupted an operation of the CPU. It frees a run that has no pieces any
+    /// more.
+    pub(super) fn with_nested_free<T>(
+        &self,
+        local: &Local<'_, P>,
+        run: (u32, u32),
+        free: impl FnOnce() -> T,
+    ) -> T {
         // Acquire: pairs with the release in `has_nested_free`: if the request looked before, this CPU sees below that
         // it is pending.
         local.nested_frees.fetch_add(1, Ordering::Acquire);
         // Acquire: pairs with the exchange that ends a request: this CPU then sees what the request remembered.
         let is_pending = self.requests.count.load(Ordering::Acquire) != 0;
         if is_pending || self.requests.refused.order().is_some() {
-            self.requests.refused.forget();
+            self.note_free(run);
         }
         let result = free();
         // Release: pairs with the acquire in `has_nested_free`: the search sees what was freed.

@@ -235,7 +235,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
             (0..=last).find_map(take)
         };
         if found.is_none() && !has_nested_free {
-            self.requests.refused.remember(moment, wanted.order);
+            let refused = &self.requests.refused;
+            refused.remember(moment, wanted.order, trees.count());
         }
         self.shared.release_all(0, last);
         found.ok_or(AllocateError::Exhausted)

@@ -295,18 +295,27 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Checks that no block is free that is remembered as refused.
+    /// Checks that each block as large as the one that is remembered as refused has a frame that is a part of an
+    /// allocation, or absent. A block of listed frames is free. O(frames).
     fn check_refused(&self) -> Result<(), Violation> {
         let Some(order) = self.requests.refused.order() else {
             return Ok(());
         };
-        let blocks = self.survey(self.max_order).free_blocks;
-        if blocks.iter().skip(order.index()).all(|count| *count == 0) {
-            Ok(())
-        } else {
-            Err(Violation::overall(
-                "a block is free that is remembered as refused",
-            ))
+        let heads = &self.shared.heads;
+        let is_held = |start: u32| {
+            let mut frames = start..start + order.frames();
+            let mut parts = self.shared.trees.parts(start, order.frames());
+            heads.piece_of(start).is_some()
+                || frames.any(|frame| heads.piece(frame).is_some())
+                || parts.any(|part| self.absent_in(&part).0 != 0)
+        };
+        let mut blocks = 0..self.span.frames() >> order.index();
+        match blocks.find(|block| !is_held(block << order.index())) {
+            None => Ok(()),
+            Some(block) => Err(Violation {
+                index: Index(block << order.index()),
+                what: "a block is free that is remembered as refused",
+            }),
         }
     }
 

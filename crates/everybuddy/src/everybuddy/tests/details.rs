@@ -25,12 +25,12 @@ fn a_refusal_is_remembered_only_if_no_free_was_counted_and_no_smaller_one_is_kno
     two(4 * TREE, TREE, |system, _, _| {
         let refused = &system.requests.refused;
         let moment = refused.moment();
-        refused.remember(moment, order(1));
-        refused.remember(moment, order(2));
+        refused.remember(moment, order(1), 8);
+        refused.remember(moment, order(2), 8);
         assert_eq!(refused.order(), Order::new(1));
         refused.forget();
         assert_eq!(refused.order(), None);
-        refused.remember(moment, order(1));
+        refused.remember(moment, order(1), 8);
         assert_eq!(refused.order(), None);
     });
 }
@@ -40,7 +40,7 @@ fn a_refusal_during_a_nested_free_is_not_remembered() {
     two(4 * TREE, TREE, |system, zero, _| {
         fill(system, zero);
         let order = || system.requests.refused.order();
-        system.with_nested_free(&system.locals[1], || {
+        system.with_nested_free(&system.locals[1], (0, 1), || {
             assert_eq!(system.allocate(zero, block(1)), EXHAUSTED);
             assert_eq!(order(), None);
         });
@@ -281,7 +281,7 @@ fn the_check_finds_what_is_wrong() {
     type Break = fn(&Trees<'_>);
     let breaks: [(&str, Break); 6] = [
         ("refused", |system| {
-            system.requests.refused.remember(0, Order::ZERO)
+            system.requests.refused.remember(0, Order::ZERO, 8)
         }),
         ("places", |system| {
             system.locals[0].place(Kind::Staying).current.set(3)

@@ -119,7 +119,7 @@ fn check_finds_faults_of_trees() {
     );
     let found = found_after(|system| {
         let refused = &system.requests.refused;
-        refused.remember(refused.moment(), Order::ZERO);
+        refused.remember(refused.moment(), Order::ZERO, 8);
     });
     assert_eq!(found, Err("a block is free that is remembered as refused"));
 }

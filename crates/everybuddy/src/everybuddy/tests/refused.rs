@@ -74,14 +74,19 @@ fn the_smallest_block_is_remembered() {
 }
 
 #[test]
-fn allocations_hit_while_a_refusal_is_remembered_and_the_first_free_does_not() {
+fn allocations_hit_while_a_refusal_is_remembered_and_frees_do_not() {
     with_refused_pair(|system, zero, one| {
         assert_eq!(open(system, 0), [true, false]);
-        let frames = [(); 2].map(|()| system.allocate(zero, Request::FRAME).unwrap());
+        let frame = system.allocate(zero, Request::FRAME).unwrap();
         let other = system.allocate(one, Request::FRAME).unwrap();
         assert_eq!([open(system, 0), open(system, 1)], [[true, false]; 2]);
+        // The other half of its pair is allocated.
+        system.free(zero, Release::frame(frame)).unwrap();
         assert_eq!(system.requests.refused.order(), Order::new(1));
-        system.free(zero, Release::frame(frames[0])).unwrap();
+        assert_eq!(open(system, 0), [true, false]);
+        system
+            .free(zero, Release::frame(Index(frame.0 + 1)))
+            .unwrap();
         assert_eq!(system.requests.refused.order(), None);
         assert_eq!(open(system, 0), [true; 2]);
         assert_eq!(open(system, 1), [true, false]);
@@ -90,8 +95,104 @@ fn allocations_hit_while_a_refusal_is_remembered_and_the_first_free_does_not() {
     });
 }
 
+/// The trees that CPU 1 owns are the same before and after a request of CPU 0 that is refused.
 #[test]
-fn every_free_ends_a_refusal() {
+fn a_free_into_a_block_that_stays_in_use_makes_no_refusal_expensive() {
+    with_refused_pair(|system, zero, one| {
+        let epoch = || system.requests.epoch.load(Ordering::Relaxed);
+        let frame = system.allocate(one, Request::FRAME).unwrap();
+        let before = epoch();
+        let owned = || system.locals[1].own_trees().collect::<Vec<_>>();
+        let trees = owned();
+        assert!(!trees.is_empty());
+        for freed in [frame, system.allocate(zero, Request::FRAME).unwrap()] {
+            system.free(zero, Release::frame(freed)).unwrap();
+            for flags in [Flags::NONE, Flags::NO_WAIT] {
+                let refused = system.allocate(zero, block(1).with_flags(flags));
+                assert_eq!(refused, EXHAUSTED, "{flags:?}");
+            }
+        }
+        assert_eq!((epoch(), owned()), (before, trees));
+    });
+}
+
+/// A block of 64 frames was refused. Since then a list has most frames of a word, and the others are freed.
+#[test]
+fn a_block_of_which_a_list_has_frames_is_not_refused() {
+    with_cpus((FRAMES, 0), (Some(128), 7), |system, [zero, one]| {
+        allocate_frames(system, zero, FRAMES);
+        for frame in (0..FRAMES).filter(|frame| frame % 64 > 1) {
+            system.free(zero, Release::frame(Index(frame))).unwrap();
+        }
+        system.park(zero);
+        assert_eq!(system.allocate(one, block(6)), EXHAUSTED);
+        // The second one refills the list.
+        let taken = [(); 2].map(|()| system.allocate(zero, Request::FRAME).unwrap());
+        assert_eq!(system.buffered_frames(CpuId(0)), 60);
+        let word = taken[0].0 / WORD * WORD;
+        for frame in [Index(word), Index(word + 1), taken[0], taken[1]] {
+            assert_eq!(system.requests.refused.order(), Order::new(6));
+            system.free(one, Release::frame(frame)).unwrap();
+        }
+        assert_eq!(system.requests.refused.order(), None);
+        // CPU 0 does not answer.
+        assert_eq!(system.allocate(one, block(6)), BUSY);
+        system.park(zero);
+        assert_eq!(system.allocate(one, block(6)), Ok(Index(word)));
+        system.check(one).unwrap();
+    });
+}
+
+/// Otherwise all frees would miss as long as such a block is in use.
+#[test]
+fn a_refusal_is_forgotten_after_as_many_frees_as_there_are_trees() {
+    with_refused_pair(|system, zero, _| {
+        for count in 0..=4 {
+            assert_eq!(open(system, 0), [true, false], "{count} frees");
+            assert_eq!(system.requests.refused.order(), Order::new(1));
+            let frame = system.allocate(zero, Request::FRAME).unwrap();
+            system.free(zero, Release::frame(frame)).unwrap();
+        }
+        assert_eq!(system.requests.refused.order(), None);
+        assert_eq!(open(system, 0), [true; 2]);
+    });
+}
+
+/// Of a block of 128 frames, what is left is a frame at either end, a hole, or a reserved frame.
+#[test]
+fn a_block_with_any_other_frame_in_use_stays_refused() {
+    for left in [0, 5, 64, 127] {
+        for is_reserved in [false, true] {
+            with_cpus((FRAMES, 0), (Some(128), 7), |system, [cpu, _]| {
+                for _ in 0..4 {
+                    system.allocate(cpu, block(7)).unwrap();
+                }
+                let others = [(0, left), (left + 2, 126_u32.saturating_sub(left))];
+                for (start, frames) in others.into_iter().filter(|(_, frames)| *frames > 0) {
+                    let end = (start + frames).min(128);
+                    let run = Release::frames(Index(start), end - start);
+                    system.free(cpu, run).unwrap();
+                }
+                if is_reserved {
+                    system.free(cpu, Release::frames(Index(left), 1)).unwrap();
+                    let one = FrameRange::new(Pfn(u64::from(left)), 1);
+                    system.reserve(cpu, one).unwrap();
+                }
+                assert_eq!(system.allocate(cpu, block(7)), EXHAUSTED);
+                if left < 127 {
+                    system
+                        .free(cpu, Release::frames(Index(left + 1), 1))
+                        .unwrap();
+                    assert_eq!(system.requests.refused.order(), Order::new(7));
+                }
+                system.check(cpu).unwrap();
+            });
+        }
+    }
+}
+
+#[test]
+fn every_free_of_a_whole_block_ends_a_refusal() {
     type Way = fn(&Trees<'_>, &mut Cpu, &mut Cpu);
     let ways: [Way; 6] = [
         |system, zero, _| system.free(zero, Release::frame(Index(1))).unwrap(),
