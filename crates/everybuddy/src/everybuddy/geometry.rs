@@ -131,7 +131,7 @@ impl Dimensions {
             Some(order) => {
                 let share = self.frames / self.cpus as u32;
                 let is_large = order >= WORD_ORDER as usize;
-                let least = if is_large && share / LARGE_SHARE >> order >= LEAST_LARGE {
+                let least = if is_large && (share / LARGE_SHARE) >> order >= LEAST_LARGE {
                     LEAST_LARGE
                 } else {
                     0

@@ -92,7 +92,7 @@ impl<P: Platform> Refused<P> {
         self.update(Ordering::Release, |seen| {
             let known = seen & ORDER;
             let is_known = known != 0 && known <= code;
-            (seen / FREED == moment && !is_known).then_some(moment * FREED | left | code)
+            (seen / FREED == moment && !is_known).then_some((moment * FREED) | left | code)
         });
     }
 
