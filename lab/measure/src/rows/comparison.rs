@@ -31,14 +31,14 @@ const DIRECTIONS: [&str; 2] = ["allocate", "free"];
 /// Orders whose free blocks are reported: 2 MiB, a huge page, and 4 MiB, the papers' largest.
 const LARGE: [u8; 2] = [9, 10];
 
-/// Numbers of a map, each if it is defined.
-type Numbers<M, const COUNT: usize> = [(&'static str, fn(&M) -> Option<f64>); COUNT];
+/// Numbers of a map, each if it is defined, or each as a `V`.
+type Numbers<M, const COUNT: usize, V = Option<f64>> = [(&'static str, fn(&M) -> V); COUNT];
 
 /// The share of what is in use that [`ClassMap`] states for blocks of its first order.
 const SHARES: Numbers<ClassMap, 1> = [("misplaced_frames", ClassMap::misplaced)];
 
 /// The counts that [`ClassMap`] has for blocks of each of its orders.
-const COUNTS: [(&str, fn(&ClassBlocks) -> u64); 2] = [
+const COUNTS: Numbers<ClassBlocks, 2, u64> = [
     ("staying_blocks", |blocks| blocks.staying),
     ("movable_blocks", |blocks| blocks.movable),
 ];
