@@ -20,7 +20,8 @@ run() { # what cargo does in the copy
 run build --release -p everybuddy-example-instructions --bin loads
 run test --profile gate -p everybuddy --lib --no-run
 
-counted=(relief:{700,900,995} relief:900/8 'relief:900*8' 'relief:995*4' steady:500 burst:{0,3,9} exit:3/8 'handover:0*2' full:9)
+counted=(relief:{700,900,995} relief:900/8 'relief:900*8' 'relief:995*4' steady:500 burst:{0,3,9} exit:3/8 'handover:0*2' full:9
+    hot:9/2 bulk:9/2)
 aged=(aged:400 aged:400/8 'aged:400*8')
 row() { # NAME: a row without this mechanism
     local counts="$output/counts"

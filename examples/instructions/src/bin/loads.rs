@@ -10,6 +10,7 @@
 //! | `relief:LEVEL` | blocks of 1 to 16 frames, all equally often, filled memory, which was emptied to the level |
 //! | `steady:LEVEL` | memory is filled to the level; of 1,000 blocks, 984 are frames, and the others have 2 to 16 |
 //! | `aged:LEVEL` | the same mixture, emptied from 90 % to the level; a million pairs |
+//! | `hot:ORDER` | a block is allocated and freed |
 //! | `burst:ORDER` | 8,192 blocks, or half of memory, are allocated, and freed at random |
 //! | `exit:ORDER` | the same, freed in order |
 //! | `handover:ORDER` | a CPU allocates 512 blocks, and another one frees them in order |
@@ -146,6 +147,21 @@ impl Run<'_> {
         pairs
     }
 
+    /// A block that is freed before the next one is allocated.
+    fn hot(&mut self, size: usize) -> usize {
+        let pairs = 65_536;
+        for pair in 0..2 * pairs {
+            if pair == pairs {
+                discard("the first pairs take a tree");
+            }
+            let cpu = &mut self.cpus[0];
+            let start = measured::allocate(self.system, cpu, order(size)).expect("all is free");
+            let block = Block::new(start, order(size));
+            assert!(measured::free(self.system, cpu, block));
+        }
+        pairs
+    }
+
     /// Some blocks, allocated by the first CPU and freed by the last one.
     fn bursts(&mut self, size: usize, most: usize, is_random: bool) -> usize {
         let blocks = most.min(FRAMES as usize >> (size + 1));
@@ -270,6 +286,7 @@ impl Run<'_> {
                 }
                 Some(160)
             }
+            "hot" => Some(self.hot(number as usize)),
             "burst" => Some(self.bursts(number as usize, 8_192, true)),
             "exit" => Some(self.bursts(number as usize, 8_192, false)),
             "handoverrandom" => Some(self.bursts(number as usize, 512, true)),
