@@ -83,17 +83,23 @@ impl<P: Platform> Refused<P> {
         self.0.load(Ordering::Relaxed) / FREED
     }
 
-    /// Remembers that no block of an order is free, until `frees` frees were counted, unless one was counted since
-    /// `moment`.
-    pub(super) fn remember(&self, moment: u64, order: Order, frees: u32) {
+    /// Remembers that no block of an order is free, until `frees` frees were counted. Returns `false` if one was
+    /// counted since `moment`.
+    pub(super) fn remember(&self, moment: u64, order: Order, frees: u32) -> bool {
         let code = u64::from(order.get()) + 1;
         let left = u64::from(frees.min(MOST_FREES_LEFT)) * FREES_LEFT;
         // Release: pairs with the acquire in `count`: a CPU that counts sees no piece that was gone before the search.
-        self.update(Ordering::Release, |seen| {
+        let seen = self.update(Ordering::Release, |seen| {
             let known = seen & ORDER;
             let is_known = known != 0 && known <= code;
-            (seen / FREED == moment && !is_known).then_some((moment * FREED) | left | code)
+            let word = if is_known {
+                seen
+            } else {
+                (moment * FREED) | left | code
+            };
+            (seen / FREED == moment).then_some(word)
         });
+        seen / FREED == moment
     }
 
     /// Counts a free that begins. Returns what is remembered as refused after that.

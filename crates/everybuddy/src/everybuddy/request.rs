@@ -10,15 +10,16 @@
 //! 3. `find_unowned`: trees for its kind that no CPU owns, window by window; the CPU's own trees for other sizes and
 //!    for the other kind; trees for the other kind that no CPU owns. Once more, if the CPU kept frames: it announces
 //!    them first.
-//! 4. `find_drained`: the third step after all CPUs released their trees, and then all trees together, while this CPU
+//! 4. `find_drained`: the third step after all CPUs released their trees. Then a block of whole words is refused if no
+//!    header has one and nothing is freed meanwhile. Anything else is searched in all trees together, while this CPU
 //!    owns all of them.
 //!
 //! # Invariants
-//! A request is refused as exhausted only if at some moment nothing suitable was free: while a CPU owns all trees and
-//! all lists are empty, no other CPU allocates, and a free that was complete before is in a plane. A request that must
-//! not wait takes the fourth step only if all other CPUs are parked, and otherwise fails as busy: its search looks at
-//! one tree after the other, and a hit leaves no trace. A nested request never takes it, and is exhausted only if a
-//! refusal is remembered, or if the system has one CPU, which keeps nothing.
+//! A request is refused as exhausted only if at some moment nothing suitable was free: while all lists are empty, and
+//! either nothing is freed, or a CPU owns all trees, so that no other CPU allocates, and a free that was complete
+//! before is in a plane. A request that must not wait takes the fourth step only if all other CPUs are parked, and
+//! otherwise fails as busy: its search looks at one tree after the other, and a hit leaves no trace. A nested request
+//! never takes it, and is exhausted only if a refusal is remembered, or if the system has one CPU, which keeps nothing.
 
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
@@ -181,9 +182,44 @@ impl<P: Platform> OwnedTrees<'_, P> {
             match self.find_unowned(local, wanted) {
                 Ok(start) => Ok(start),
                 Err(_) if !all_drained => Err(AllocateError::Busy),
+                Err(_) if self.is_refused_unclaimed(wanted, moment) => {
+                    Err(AllocateError::Exhausted)
+                }
+                Err(_) if !waits && self.is_of_words(wanted) => Err(AllocateError::Busy),
                 Err(_) => self.find_among_all(local, wanted, (moment, waits)),
             }
         })
+    }
+
+    /// Returns `true` for a block of whole words of one tree: the header of a tree says whether the tree has one.
+    fn is_of_words(&self, wanted: Wanted) -> bool {
+        wanted.is_large() && wanted.is_block() && !self.exceeds_tree(wanted.order)
+    }
+
+    /// Refuses a block of whole words without a claim of any tree, if the headers say that there is none, and remembers
+    /// it. All CPUs were drained for a request that read the number of frees, `moment`, before.
+    ///
+    /// Each free since then is counted before it changes a plane. So if none was, trees only lose blocks, unless a CPU
+    /// collects returned frames. This shows in a tree that has an owner, or returned frames.
+    fn is_refused_unclaimed(&self, wanted: Wanted, moment: u64) -> bool {
+        let trees = &self.shared.trees;
+        let has_none = |header: &Header<P>| {
+            // In this order. Acquire: pairs with the exchange in `collect`. If another CPU has emptied the inbox, it
+            // has claimed the tree before, and what it collected is seen if it has released the tree.
+            header.inbox.load(Ordering::Acquire) == 0
+                && self.shared.is_unowned(header)
+                && !trees.has_words(header, wanted.order)
+        };
+        self.is_of_words(wanted)
+            && !self.has_nested_free()
+            && trees.headers.iter().all(has_none)
+            && self.remember_refusal(moment, wanted)
+    }
+
+    /// Remembers a request as refused. Returns `false` if something was freed since `moment`.
+    fn remember_refusal(&self, moment: u64, wanted: Wanted) -> bool {
+        let frees = self.shared.trees.count();
+        self.requests.refused.remember(moment, wanted.order, frees)
     }
 
     /// Keeps a claimed tree of which a block was taken. Returns the block's first frame.
@@ -235,8 +271,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             (0..=last).find_map(take)
         };
         if found.is_none() && !has_nested_free {
-            let refused = &self.requests.refused;
-            refused.remember(moment, wanted.order, trees.count());
+            self.remember_refusal(moment, wanted);
         }
         self.shared.release_all(0, last);
         found.ok_or(AllocateError::Exhausted)

@@ -81,10 +81,20 @@ fn allocate_frames(system: &Trees<'_>, cpu: &mut Cpu, frames: u32) {
 
 /// Calls `body` with a system of `frames` frames, of which the first `holes` and the last `holes` are holes.
 fn with_system(
+    memory: (u32, u32),
+    cpus: u16,
+    tree: (Option<u32>, u8),
+    body: impl FnOnce(&Trees<'_>),
+) {
+    with_system_on(memory, cpus, tree, body);
+}
+
+/// Does the same on any platform.
+fn with_system_on<P: Platform>(
     (frames, holes): (u32, u32),
     cpus: u16,
     (tree, max_order): (Option<u32>, u8),
-    body: impl FnOnce(&Trees<'_>),
+    body: impl FnOnce(&OwnedTrees<'_, P>),
 ) {
     let ranges = [FrameRange::new(Pfn(0), frames.into())];
     let max_order = Order::new(max_order).unwrap();
@@ -94,7 +104,7 @@ fn with_system(
         max_order,
         tree,
     };
-    let bytes = OwnedTrees::<Native>::plan(&geometry).bytes().unwrap();
+    let bytes = OwnedTrees::<P>::plan(&geometry).bytes().unwrap();
     let memory: &'static mut [_] = Box::leak(vec![0u8; bytes + 64].into_boxed_slice());
     let mut memory: Vec<_> = memory
         .iter()

@@ -473,6 +473,12 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             || whole != 0 && find(whole, (frames / WORD).max(1), word_order(order)).is_some()
     }
 
+    /// Returns `true` if a tree has a block of whole words. A hint, unless the CPU owns the tree.
+    pub(crate) fn has_words(&self, header: &Header<P>, order: Order) -> bool {
+        let whole = !header.split.peek() & self.extent();
+        first_block(whole, word_order(order)).is_some()
+    }
+
     /// Returns `true` if a tree may have a free frame. A hint, as [`may_serve`](Self::may_serve), which costs more.
     #[inline(always)]
     pub(crate) fn may_have_any(&self, header: &Header<P>) -> bool {

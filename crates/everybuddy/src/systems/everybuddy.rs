@@ -77,9 +77,9 @@ systems! {
             32 frames are parts of the smallest free block that suffices, until there is room again; meanwhile such a \
             block enters its list wherever it lies, unless its buddy is free. A request that finds nothing asks all \
             CPUs to release their trees. It is refused as exhausted only after a search in which its CPU owned all \
-            trees; a request that must not wait fails as busy unless all other CPUs are parked. Until such a block may \
-            be free, or more frees than there are trees, requests for as many frames or more are then \
-            refused without a search.",
+            trees, or in which nothing was freed if it is for a block of 64 frames to a tree; a request that must not \
+            wait fails as busy unless all other CPUs are parked. Until such a block may be free, or more frees than \
+            there are trees, requests for as many frames or more are then refused without a search.",
         deviates: "A run by count is recorded as few blocks of powers of two; a part of an allocation can be freed by \
             count. One CPU at a time divides blocks for that: such a free waits for another one, or fails as busy \
             after a bound if that CPU stopped; a nested one fails as busy immediately. An exact request takes the \

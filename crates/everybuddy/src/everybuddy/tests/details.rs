@@ -281,7 +281,7 @@ fn the_check_finds_what_is_wrong() {
     type Break = fn(&Trees<'_>);
     let breaks: [(&str, Break); 6] = [
         ("refused", |system| {
-            system.requests.refused.remember(0, Order::ZERO, 8)
+            assert!(system.requests.refused.remember(0, Order::ZERO, 8));
         }),
         ("places", |system| {
             system.locals[0].place(Kind::Staying).current.set(3)

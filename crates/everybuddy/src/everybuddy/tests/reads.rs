@@ -1,10 +1,11 @@
-//! Which words a search reads: those of the own tree that can matter, and no other.
+//! Which words a search reads, those of the own tree that can matter and no other, and which trees a refusal claims.
 
 use super::*;
 use crate::arena::ZeroCells;
 use crate::platform::{
-    CellValue, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, SharedCell,
+    CellValue, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, Ordering, SharedCell,
 };
+use crate::request::Flags;
 
 /// A cell that counts how often it was read.
 struct Counted<T: CellValue> {
@@ -34,12 +35,65 @@ impl<T: CellValue> SharedCell<T> for Counted<T> {
     }
 }
 
+/// A word that counts how often it was exchanged.
+struct CountedWord {
+    value: NativeAtomicU32,
+    exchanges: NativeCell<u32>,
+}
+
+impl CountedWord {
+    fn count(&self) -> &NativeAtomicU32 {
+        self.exchanges.set(self.exchanges.get() + 1);
+        &self.value
+    }
+}
+
+impl AtomicWord<u32> for CountedWord {
+    fn new(value: u32) -> Self {
+        Self {
+            value: NativeAtomicU32::new(value),
+            exchanges: NativeCell::new(0),
+        }
+    }
+
+    fn load(&self, ordering: Ordering) -> u32 {
+        self.value.load(ordering)
+    }
+
+    fn store(&self, value: u32, ordering: Ordering) {
+        self.value.store(value, ordering);
+    }
+
+    fn swap(&self, value: u32, ordering: Ordering) -> u32 {
+        self.count().swap(value, ordering)
+    }
+
+    fn compare_exchange(
+        &self,
+        current: u32,
+        new: u32,
+        success: Ordering,
+        failure: Ordering,
+    ) -> Result<u32, u32> {
+        self.count()
+            .compare_exchange(current, new, success, failure)
+    }
+
+    fn fetch_add(&self, value: u32, ordering: Ordering) -> u32 {
+        self.count().fetch_add(value, ordering)
+    }
+
+    fn fetch_sub(&self, value: u32, ordering: Ordering) -> u32 {
+        self.count().fetch_sub(value, ordering)
+    }
+}
+
 struct Counting;
 
 // SAFETY: atomics and tokens are those of `Native`, and a cell returns what its native cell does.
 #[allow(unsafe_code)]
 unsafe impl Platform for Counting {
-    type AtomicU32 = NativeAtomicU32;
+    type AtomicU32 = CountedWord;
     type AtomicU64 = NativeAtomicU64;
     type Cell<T: CellValue> = Counted<T>;
     type Cpu = Cpu;
@@ -48,8 +102,8 @@ unsafe impl Platform for Counting {
     fn probe(cpu: &mut NativeCpu) -> &mut NoProbe {
         cpu.probe()
     }
-    fn wait(_: &NativeAtomicU32, _: u32, _: u32) {}
-    fn wake(_: &NativeAtomicU32) {}
+    fn wait(_: &CountedWord, _: u32, _: u32) {}
+    fn wake(_: &CountedWord) {}
 }
 
 /// Requests a run of the first of two trees of four words, whose split words are `split`, without free frames. Returns
@@ -86,4 +140,34 @@ fn a_search_for_a_run_reads_the_words_that_can_end_it() {
     // Three words and a part begin with the tree.
     assert_eq!(words_read(0b1000, 200), [3]);
     assert_eq!(words_read(0b1001, 200), []);
+}
+
+/// All frames but one of each tree are free, and the other CPU is parked.
+#[test]
+fn a_block_of_whole_words_is_refused_without_a_claim() {
+    const TREE: u32 = 128;
+    for flags in [Flags::NONE, Flags::NO_WAIT] {
+        for order in [6, 7] {
+            with_system_on::<Counting>((16 * TREE, 0), 2, (Some(TREE), 7), |system| {
+                let set = NativeCpus::new(2);
+                let [mut zero, mut one] = [0, 1].map(|cpu| set.claim(CpuId(cpu)).unwrap());
+                for _ in 0..16 * TREE {
+                    system.allocate(&mut one, Request::FRAME).unwrap();
+                }
+                let is_kept = |frame: &u32| frame % TREE == 7 || frame % TREE == 70;
+                for frame in (0..16 * TREE).filter(|frame| !is_kept(frame)) {
+                    system.free(&mut one, Release::frame(Index(frame))).unwrap();
+                }
+                system.park(&mut one);
+                let headers = system.shared.trees.headers.iter();
+                let claims = || headers.clone().map(|header| header.owner.exchanges.get());
+                let before: Vec<u32> = claims().collect();
+                let request = Request::order(Order::new(order).unwrap()).with_flags(flags);
+                assert_eq!(system.allocate(&mut zero, request), EXHAUSTED, "{flags:?}");
+                assert_eq!(system.requests.refused.order(), Order::new(order));
+                assert!(claims().eq(before), "{flags:?}");
+                system.check(&mut zero).unwrap();
+            });
+        }
+    }
 }
