@@ -59,7 +59,7 @@ paste "$folder/levels" "$folder/counts" | awk -F '\t' '
     BEGIN { usual["relief:700"] = 252; usual["relief:800"] = 228; usual["relief:900"] = 222
         usual["relief:980"] = 229; usual["relief:990"] = 314 }
     {
-        each = $5 / $2
+        each = $NF / $2
         printf "  %-11s %5d  %s\n", $1, each, $3
         if (each > 1.1 * usual[$1]) { print "seam: more than 1.1 times " usual[$1]; bad = 1 }
         if ($3 != "[0, 0, 0, 0, 0]") { print "seam: requests are refused"; bad = 1 }

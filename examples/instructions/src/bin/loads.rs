@@ -1,8 +1,8 @@
 //! Loads of `everybuddy`, for an instruction counter.
 //!
 //! Memory has 1 GiB. Each argument is a load; each runs in a system of its own. The program prints a line for each: the
-//! load, the pairs of an allocation and a free, the requests that were refused, by order, and the blocks of 2 MiB that
-//! are free at the end, when all lists are empty. `ci/seam.sh` and `ci/mechanisms.sh` run it under callgrind, which
+//! load, the pairs of an allocation and a free, the requests that were refused, by order, the blocks of 2 MiB that are
+//! free at the end, when all lists are empty, and the frames out of reach, in tenths of a percent of memory. `ci/seam.sh` and `ci/mechanisms.sh` run it under callgrind, which
 //! counts only inside the module `measured`.
 //!
 //! | load | calls |
@@ -15,11 +15,12 @@
 //! | `exit:ORDER` | the same, freed in order |
 //! | `handover:ORDER` | a CPU allocates 512 blocks, and another one frees them in order |
 //! | `full:ORDER` | memory is full of the mixture of `steady`; eight requests that are refused, and then a pair |
+//! | `silent:MIB` | CPUs fill half of so much memory in turn, and free all in order; then one allocates until it fails |
 //!
 //! A level is the memory in use, in tenths of a percent; there, random blocks are freed, and others allocated. The
 //! first 2,000 pairs are not counted. `LOAD/CPUS` builds the system for several CPUs, of which one calls; `LOAD*CPUS`
 //! lets all call in turn, 64 times each. A CPU that is asked then answers in its turn only, so requests that ask others
-//! wait in vain.
+//! wait in vain. In `silent`, this is what is measured: the others keep lists and trees, and call no more.
 
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -94,11 +95,14 @@ struct Run<'m> {
     /// Whether most blocks are frames.
     is_mostly_single: bool,
     refused: [u32; ORDERS],
+    /// Frames of the memory.
+    frames: u32,
+    out_of_reach: u32,
 }
 
 impl Run<'_> {
     fn is_above(&self, level: u32) -> bool {
-        u64::from(self.used) * 1000 >= u64::from(FRAMES) * u64::from(level)
+        u64::from(self.used) * 1000 >= u64::from(self.frames) * u64::from(level)
     }
 
     fn cpu(&mut self) -> usize {
@@ -252,6 +256,30 @@ impl Run<'_> {
         rounds * each * processes
     }
 
+    /// Each CPU allocates its share of half of the memory and frees it again. The first CPU then allocates all that it
+    /// gets, while the others do not call.
+    fn fall_silent(&mut self) -> usize {
+        let cpus = self.cpus.len();
+        let mut held = vec![Vec::new(); cpus];
+        for _ in 0..self.frames / 2 {
+            let cpu = self.cpu();
+            let start = measured::allocate(self.system, &mut self.cpus[cpu], order(0));
+            held[cpu].extend(start);
+        }
+        for (cpu, starts) in self.cpus.iter_mut().zip(held) {
+            for start in starts {
+                let block = Block::new(start, order(0));
+                assert!(measured::free(self.system, cpu, block));
+            }
+        }
+        let mut reached = 0;
+        while measured::allocate(self.system, &mut self.cpus[0], order(0)).is_some() {
+            reached += 1;
+        }
+        self.out_of_reach = self.frames - reached;
+        reached as usize
+    }
+
     /// Runs a load. Returns the number of its pairs; `None` if the name is unknown.
     fn load(&mut self, name: &str, number: u32) -> Option<usize> {
         self.is_mostly_single = matches!(name, "steady" | "aged" | "full");
@@ -293,6 +321,7 @@ impl Run<'_> {
             "bulk" => Some(self.bulks(number as usize, false)),
             "bulkrandom" => Some(self.bulks(number as usize, true)),
             "storm" => Some(self.storm(number as usize, 4)),
+            "silent" => Some(self.fall_silent()),
             "handover" => Some(self.bursts(number as usize, 512, false)),
             _ => None,
         }
@@ -313,7 +342,12 @@ fn main() -> Result<(), String> {
     for argument in std::env::args().skip(1) {
         let unknown = || format!("loads: {argument}: unknown load");
         let (name, number, cpus, calling) = parts(&argument).ok_or_else(unknown)?;
-        let ranges = [FrameRange::new(Pfn(0), FRAMES.into())];
+        let frames = if name == "silent" {
+            number << 8
+        } else {
+            FRAMES
+        };
+        let ranges = [FrameRange::new(Pfn(0), frames.into())];
         let setup = Setup::new(&ranges, cpus);
         let mut memory = vec![MaybeUninit::uninit(); 8 << 20];
         let system = Everybuddy::build(&setup, &mut memory[..]);
@@ -328,12 +362,15 @@ fn main() -> Result<(), String> {
             random: Random(1),
             is_mostly_single: false,
             refused: [0; ORDERS],
+            frames,
+            out_of_reach: 0,
         };
         let pairs = run.load(name, number).ok_or_else(unknown)?;
         run.cpus.iter_mut().for_each(|cpu| run.system.park(cpu));
         let free = run.system.snapshot(&mut run.cpus[0]);
         let blocks = free.available_blocks(order(9));
-        println!("{argument}\t{pairs}\t{:?}\t{blocks}", run.refused);
+        let silent = u64::from(run.out_of_reach) * 1000 / u64::from(frames);
+        println!("{argument}\t{pairs}\t{:?}\t{blocks}\t{silent}", run.refused);
         finish(pairs);
     }
     Ok(())
