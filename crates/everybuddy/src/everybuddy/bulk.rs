@@ -1,15 +1,15 @@
 //! Many frames, or many blocks, by one call.
 //!
-//! The frames of a word are taken or freed by one change of its planes, and blocks of whole words of a tree by one
-//! change of its header.
+//! Frames and blocks of a word are taken or freed by one change of its planes, and blocks of whole words of a tree by
+//! one change of its header.
 //!
 //! # Invariants
-//! A bulk does what its requests would do one by one, except for the lists of freed frames: it takes frames by address
-//! as long as the current tree has any, and frames that are freed together enter no list. Misuse is refused at the same
+//! A bulk does what its requests would do one by one, except for the lists of freed blocks: it takes blocks by address
+//! as long as the current tree has any, and blocks that are freed together enter no list. Misuse is refused at the same
 //! release: a group of releases that cannot be freed together is freed one by one.
 
 use crate::api::{Extent, FrameAllocator, one_by_one};
-use crate::bit_runs::WORD;
+use crate::bit_runs::{WORD, block};
 use crate::error::{AllocateError, BulkFreeError};
 use crate::frame::{Index, Order};
 use crate::platform::{CpuId, CpuToken, Platform, SharedCell};
@@ -22,9 +22,8 @@ use super::wanted::{Wanted, is_large};
 use super::word::{Header, Kind};
 
 impl<P: Platform> OwnedTrees<'_, P> {
-    /// Allocates into `out` single frames, or blocks of whole words that are no larger than a tree. Takes what the
-    /// current tree has; then a single request finds the next tree. Returns the number, as
-    /// [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
+    /// Allocates into `out` blocks that are no larger than a tree. Takes what the current tree has; then a single
+    /// request finds the next tree. Returns the number, as [`allocate_bulk`](FrameAllocator::allocate_bulk) does.
     pub(super) fn allocate_many(
         &self,
         cpu: &mut P::Cpu,
@@ -85,8 +84,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Frees many blocks, as [`free_bulk`](FrameAllocator::free_bulk) does. Single frames of a word that are named one
-    /// after the other are freed together, and so are blocks of whole words of a tree.
+    /// Frees many blocks, as [`free_bulk`](FrameAllocator::free_bulk) does. Blocks of one size of a word that are named one after
+    /// the other are freed together, and so are blocks of whole words of a tree.
     pub(super) fn free_all(
         &self,
         cpu: &mut P::Cpu,
@@ -94,9 +93,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<(), BulkFreeError> {
         let all = releases.len();
         while let Some((release, others)) = releases.split_first() {
-            let freed = match self.free_blocks(cpu.id(), releases) {
-                0 => self.free_group(cpu, *release, others),
-                freed => freed,
+            let freed = match release.size.extent() {
+                Extent::Block(order) if is_large(order) => self.free_blocks(cpu.id(), releases),
+                _ => self.free_group(cpu, *release, others),
             };
             if freed == 0 {
                 let index = all - releases.len();
@@ -153,44 +152,68 @@ impl<P: Platform> OwnedTrees<'_, P> {
         count
     }
 
-    /// Frees a frame, and the next ones as long as they lie in the same word, by one change of the word. Returns their
-    /// number; 0 if there is no other one. Ends before the first one that is not allocated.
+    /// Frees a block of less than a word, and the next ones of its size as long as they lie in the same word, by one
+    /// change of the word. Returns their number; 0 if there is no other one. Ends before the first one that is not
+    /// allocated.
     #[inline]
     fn free_group(&self, cpu: &mut P::Cpu, release: Release, others: &[Release]) -> usize {
-        let bit_of = |release: &Release| {
-            let Index(start) = release.start;
-            let is_frame = self.order_of(release.start, release.size) == Some(Order::ZERO);
-            is_frame.then_some((start / WORD, 1_u64 << (start % WORD)))
-        };
-        let Some((word, first)) = bit_of(&release) else {
-            return 0;
-        };
-        let is_alone = |other: &Release| bit_of(other).is_none_or(|(index, _)| index != word);
-        // A single frame may enter the list.
-        if others.first().is_none_or(is_alone) {
-            return 0;
-        }
-        let (Some(local), Some(part)) = (
-            self.local(cpu.id()),
-            self.shared.trees.part(release.start.0),
-        ) else {
-            return 0;
-        };
-        let has_head = |start: Index| self.shared.heads.take(start.0, Order::ZERO).is_some();
-        if !has_head(release.start) {
-            return 0;
-        }
-        let (mut frames, mut count) = (first, 1);
-        for other in others {
-            match bit_of(other) {
-                // The first frame without a head is misuse, also if it is named twice. It is left for the next group.
-                Some((index, bit)) if index == word && has_head(other.start) => frames |= bit,
-                _ => break,
+        match self.order_of(release.start, release.size) {
+            // Frames are most of what bulks free: with an order that is known here, they cost less.
+            Some(Order::ZERO) => self.free_in_group(cpu, (release.start, Order::ZERO), others),
+            Some(order) if !is_large(order) => {
+                self.free_blocks_in_group(cpu, (release.start, order), others)
             }
+            _ => 0,
+        }
+    }
+
+    #[inline(never)]
+    fn free_blocks_in_group(
+        &self,
+        cpu: &mut P::Cpu,
+        first: (Index, Order),
+        others: &[Release],
+    ) -> usize {
+        self.free_in_group(cpu, first, others)
+    }
+
+    #[inline(always)]
+    fn free_in_group(
+        &self,
+        cpu: &mut P::Cpu,
+        (start, order): (Index, Order),
+        others: &[Release],
+    ) -> usize {
+        // If no block starts there, the bits are too few. Then it has no head either.
+        let bits = |start: Index| block(order) << (start.0 % WORD);
+        let is_beside = |other: &Release| {
+            other.start.0 / WORD == start.0 / WORD
+                && self.order_of(other.start, other.size) == Some(order)
+        };
+        // A single block may enter the list.
+        if !others.first().is_some_and(is_beside) {
+            return 0;
+        }
+        let (Some(local), Some(part)) = (self.local(cpu.id()), self.shared.trees.part(start.0))
+        else {
+            return 0;
+        };
+        let has_head = |start: Index| self.shared.heads.take(start.0, order).is_some();
+        if !has_head(start) {
+            return 0;
+        }
+        let (mut frames, mut count) = (bits(start), 1);
+        for other in others {
+            // The first block without a head is misuse, also if it is named twice. It is left for the next group.
+            if !is_beside(other) || !has_head(other.start) {
+                break;
+            }
+            frames |= bits(other.start);
             count += 1;
         }
         let part = Part { frames, ..part };
-        if local.give(&self.shared, &part, release.start.0, count as u32) {
+        let all = (count as u32) << order.index();
+        if local.give(&self.shared, &part, start.0, all) {
             return count;
         }
         let lowest = part.index * WORD + frames.trailing_zeros();
@@ -199,9 +222,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
         if !local.free_in_word(&self.shared, open, &part) {
             return 0;
         }
-        local.pass_over(part.header.kind_hint(), release.start.0, count as u32);
+        local.pass_over(part.header.kind_hint(), start.0, all);
         for _ in 0..count {
-            P::probe(cpu).record(Event::Bypass(Order::ZERO));
+            P::probe(cpu).record(Event::Bypass(order));
         }
         count
     }

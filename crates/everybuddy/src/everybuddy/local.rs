@@ -310,8 +310,8 @@ impl<'m, P: Platform> Local<'m, P> {
         (self.take_frames(shared, kind, &mut frame) == 1).then_some(frame[0].0)
     }
 
-    /// Takes frames of the current tree, lowest first, until `out` is full. Returns their number.
-    pub(crate) fn take_frames(
+    /// Takes single frames of the current tree until `out` is full. Returns their number.
+    pub(super) fn take_frames(
         &self,
         shared: &Shared<'_, P>,
         kind: Kind,
@@ -328,10 +328,9 @@ impl<'m, P: Platform> Local<'m, P> {
         } else {
             Among::Split(u64::MAX)
         };
-        let taken = shared.trees.take_frames(tree, header, among, out);
-        if let Some(last) = out.get(taken.wrapping_sub(1)) {
-            self.point_to(last.0, Order::ZERO, kind);
-        }
+        let trees = &shared.trees;
+        let taken = trees.take_small(tree, header, among, Order::ZERO, out);
+        self.point_after(out, taken, Order::ZERO, kind);
         taken
     }
 
@@ -393,7 +392,7 @@ impl<'m, P: Platform> Local<'m, P> {
         Some(start)
     }
 
-    /// Takes blocks of whole words of the current tree, lowest first, until `out` is full. Returns their number.
+    /// Takes blocks of several frames of the current tree until `out` is full. Returns their number.
     pub(super) fn take_blocks(
         &self,
         shared: &Shared<'_, P>,
@@ -404,11 +403,22 @@ impl<'m, P: Platform> Local<'m, P> {
         let Some((tree, header)) = self.current(shared, tree, wanted.kind) else {
             return 0;
         };
-        let taken = shared.trees.take_blocks(tree, header, wanted.order, out);
-        if let Some(last) = out.get(taken.wrapping_sub(1)) {
-            self.point_to(last.0, wanted.order, wanted.kind);
-        }
+        let trees = &shared.trees;
+        let taken = if wanted.is_large() {
+            trees.take_blocks(tree, header, wanted.order, out)
+        } else {
+            trees.take_small(tree, header, Among::All, wanted.order, out)
+        };
+        self.point_after(out, taken, wanted.order, wanted.kind);
         taken
+    }
+
+    /// Sets the first-fit point of a list to the last one of so many blocks.
+    #[inline(always)]
+    fn point_after(&self, out: &[Index], taken: usize, order: Order, kind: Kind) {
+        if let Some(last) = out.get(taken.wrapping_sub(1)) {
+            self.point_to(last.0, order, kind);
+        }
     }
 
     /// Sets the first-fit point of a list.

@@ -364,7 +364,8 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         self.free_other(cpu, release.start, release.size)
     }
 
-    /// Single frames are taken word by word, and blocks of whole words tree by tree. Others are allocated one by one.
+    /// Blocks are taken word by word, or of whole words tree by tree. Runs, and what is larger than a tree, are allocated
+    /// one by one.
     fn allocate_bulk(
         &self,
         cpu: &mut P::Cpu,
@@ -372,9 +373,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         out: &mut [Index],
     ) -> Result<usize, AllocateError> {
         match request.size.extent() {
-            Extent::Block(order)
-                if order == Order::ZERO || is_large(order) && order <= self.largest_hit =>
-            {
+            Extent::Block(order) if order <= self.largest_hit => {
                 self.allocate_many(cpu, order, request.flags, out)
             }
             _ => one_by_one(out, 0, || self.allocate(cpu, request)),

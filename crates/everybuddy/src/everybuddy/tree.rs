@@ -272,19 +272,25 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         Some((index * WORD, blocks))
     }
 
-    /// Takes free frames of an own tree until `out` is full: of its split words, then of the others that `among` has,
-    /// lowest first in both. Returns their number.
-    pub(crate) fn take_frames(
+    /// Takes blocks of less than a word of an own tree until `out` is full, or a word has none: of its split words, then
+    /// of the others that `among` has, lowest first in both. Returns their number.
+    #[inline]
+    pub(crate) fn take_small(
         &self,
         tree: u32,
         header: &Header<P>,
         among: Among,
+        order: Order,
         out: &mut [Index],
     ) -> usize {
         let mut given = 0;
         while let Some((start, mut taken)) =
-            self.take_of_first(tree, header, among, (Order::ZERO, out.len() - given))
+            self.take_of_first(tree, header, among, (order, out.len() - given))
         {
+            if taken == 0 {
+                // Nobody has looked yet whether the word has such a block. A single request remembers that.
+                break;
+            }
             while taken != 0
                 && let Some(place) = out.get_mut(given)
             {

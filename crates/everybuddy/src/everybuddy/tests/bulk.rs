@@ -5,11 +5,11 @@ use crate::error::BulkFreeError;
 use crate::request::Flags;
 
 impl Checked<'_, '_> {
-    /// Allocates blocks of 1, 64 or 128 frames in bulk. Other CPUs keep their trees, so the bulk may be short.
+    /// Allocates blocks of 1 to 128 frames in bulk. Other CPUs keep their trees, so the bulk may be short.
     pub(super) fn allocate_bulk(&mut self, random: &mut Random) {
         let cpu = random.below(self.cpus.len() as u32) as usize;
         let class = Class::ALL[random.below(4) as usize];
-        let order = Order::new([0, 0, 6, 7][random.below(4) as usize]).unwrap();
+        let order = Order::new([0, 0, 1, 2, 3, 5, 6, 7][random.below(8) as usize]).unwrap();
         let order = order.min(self.system.max_order);
         let request = Request::order(order).with_flags(Flags::NO_WAIT.with_class(class));
         let mut out = vec![Index(u32::MAX); random.below(150) as usize];
@@ -48,7 +48,7 @@ impl Checked<'_, '_> {
         let by_order = random.below(2) == 0;
         let release = |(start, frames): &(u32, u32)| match frames {
             1 => Release::frame(Index(*start)),
-            64 | 128 if by_order && start % frames == 0 => {
+            2.. if by_order && frames.is_power_of_two() && start % frames == 0 => {
                 let order = Order::covering(*frames).unwrap();
                 Release::block(crate::Block::new(Index(*start), order))
             }
@@ -120,6 +120,48 @@ fn a_bulk_takes_no_whole_words_of_a_tree_of_the_other_kind() {
         assert_eq!(given, Ok(255 + 63 + 1));
         assert!(out[..255].iter().all(|index| index.0 > 256));
         assert!(out[255..255 + 63].iter().all(|index| index.0 < 64));
+        system.check(cpu).unwrap();
+    });
+}
+
+#[test]
+fn a_bulk_takes_and_frees_blocks_word_by_word() {
+    with_cpus((1024, 0), (Some(256), 6), |system, [cpu]| {
+        let four = order(2);
+        let block = |start: u32| Release::block(crate::Block::new(Index(start), four));
+        let mut out = [Index(0); 40];
+        let request = Request::order(four);
+        assert_eq!(system.allocate_bulk(cpu, request, &mut out), Ok(40));
+        assert!((0..).zip(out).all(|(at, start)| start == Index(4 * at)));
+        // Blocks of one word are freed together, up to the one that is named twice.
+        let mut two = [Index(0); 3];
+        let request = Request::order(order(1));
+        assert_eq!(system.allocate_bulk(cpu, request, &mut two), Ok(3));
+        assert_eq!(two, [160, 162, 164].map(Index));
+        let two = |start: u32| Release::block(crate::Block::new(Index(start), order(1)));
+        let freed = [
+            two(162),
+            two(160),
+            block(132),
+            block(128),
+            block(132),
+            two(164),
+        ];
+        let error = FreeError::NotAllocated;
+        let refused = BulkFreeError { index: 4, error };
+        assert_eq!(system.free_bulk(cpu, &freed), Err(refused));
+        let check = system.check(cpu).unwrap();
+        assert_eq!((check.allocated, check.free), (154, 870));
+        // A block that starts at no multiple of its size has no head, whatever its bits are.
+        let misaligned = [two(164), two(191)];
+        let refused = system
+            .free_bulk(cpu, &misaligned)
+            .map_err(|error| error.index);
+        assert_eq!(refused, Err(1));
+        let mut out = [Index(0); 4];
+        let request = Request::order(four);
+        assert_eq!(system.allocate_bulk(cpu, request, &mut out), Ok(4));
+        assert_eq!(out, [128, 132, 160, 164].map(Index));
         system.check(cpu).unwrap();
     });
 }
