@@ -147,7 +147,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             count += 1;
         }
         if count != 0 && trees.give_mask(header, words) {
-            local.became_whole(&self.shared, first.start.0, header);
+            local.became_whole(&self.shared, tree, header);
         }
         count
     }
@@ -219,7 +219,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let lowest = part.index * WORD + frames.trailing_zeros();
         let length = WORD - frames.leading_zeros() - frames.trailing_zeros();
         let open = self.begin_free(local, (lowest, length));
-        if !local.free_in_word(&self.shared, open, &part) {
+        if !local.put_back(&self.shared, open, &part) {
             return 0;
         }
         local.pass_over(part.header.kind_hint(), start.0, all);

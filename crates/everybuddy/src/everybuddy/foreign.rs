@@ -106,22 +106,14 @@ impl<P: Platform> Shared<'_, P> {
     /// Claims a tree, if no CPU owns it.
     #[inline]
     pub(crate) fn claim(&self, header: &Header<P>, id: u32) -> bool {
-        // A look before the exchange keeps the line shared while another CPU owns the tree.
-        header.owner.load(Ordering::Relaxed) == 0
-            // Acquire: pairs with the release in `release`, so this CPU sees all writes of the last owner.
-            && header
-                .owner
-                .compare_exchange(0, id, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+        header.set_owner(Some(id))
     }
 
     /// Ends the ownership of a tree.
     #[inline]
     pub(crate) fn release(&self, tree: u32, header: &Header<P>) {
         self.mark(tree, header);
-        // Release: pairs with the acquire in `claim` and in `is_unowned`.
-        header.owner.store(0, Ordering::Release);
-        P::wake(&header.owner);
+        header.set_owner(None);
     }
 
     /// Updates the mark of an own tree: it is set if the tree has nothing to allocate.
@@ -183,7 +175,7 @@ impl<P: Platform> Shared<'_, P> {
     }
 
     /// Tells the owner of a tree, present or future, that words of the tree have returned frames.
-    pub(crate) fn tell(&self, tree: u32, header: &Header<P>, words: u64) {
+    fn tell(&self, tree: u32, header: &Header<P>, words: u64) {
         // Relaxed: after a post, this load sees at least the inbox that the last collection of the word left.
         let mut seen = header.inbox.load(Ordering::Relaxed);
         while seen & words != words {
@@ -211,7 +203,7 @@ impl<P: Platform> Shared<'_, P> {
 
     /// Returns `true` if no CPU owns a tree. This CPU then sees all writes of the last owner.
     pub(crate) fn is_unowned(&self, header: &Header<P>) -> bool {
-        // Acquire: pairs with the release in `release`.
+        // Acquire: pairs with the release in `set_owner`.
         header.owner.load(Ordering::Acquire) == 0
     }
 
@@ -476,24 +468,27 @@ impl<P: Platform> Shared<'_, P> {
         parts().all(|part| part.header.take(part.mask, part.word, part.frames))
     }
 
-    /// Frees a run of allocated frames whose tree has another owner. The caller has checked that they are allocated.
+    /// Frees frames of a tree that has another owner, word by word. The caller has checked that they are allocated.
     /// Returns `false` if another CPU frees one of them simultaneously.
-    pub(crate) fn post(&self, start: u32, frames: u32) -> bool {
-        let mut is_posted = true;
-        for (tree, from, length) in self.trees.by_tree(start, frames) {
-            let mut words = 0;
-            for part in self.trees.parts(from, length) {
-                if part.word.post(part.frames) {
-                    words |= part.mask
-                } else {
-                    is_posted = false
-                }
+    pub(crate) fn post<'t>(
+        &self,
+        tree: u32,
+        header: &Header<P>,
+        parts: impl Iterator<Item = Part<'t, P>>,
+    ) -> bool
+    where
+        P: 't,
+    {
+        let (mut words, mut is_posted) = (0, true);
+        for part in parts {
+            if part.word.post(part.frames) {
+                words |= part.mask;
+            } else {
+                is_posted = false;
             }
-            if let Some(header) = self.trees.header(tree)
-                && words != 0
-            {
-                self.tell(tree, header, words);
-            }
+        }
+        if words != 0 {
+            self.tell(tree, header, words);
         }
         is_posted
     }

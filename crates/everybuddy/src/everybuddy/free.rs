@@ -1,14 +1,11 @@
 //! Frees: into a list, or elsewhere.
 //!
-//! A run of an own tree, or a block that enters no list, is freed by plain writes: by one change of its word, or of the
-//! tree's header if it consists of whole words. Small blocks of one word that are freed one after the other are
-//! gathered, so that one change serves all but the first, in whatever tree they lie. A tree that such frees empty is
-//! released.
+//! A block that enters no list goes [back to its tree](super::put_back), and so does a run. Small blocks of one word
+//! that are freed one after the other are gathered, so that one change serves all but the first, in whatever tree they
+//! lie.
 //!
 //! # Invariants
-//! 1. Each free of this CPU that makes a word of an own tree whole is noted: the tree may have large blocks then.
-//!    Frames that other CPUs returned are collected without a note.
-//! 2. Parts of words below the first-fit point that enter no list are counted, so that the point returns to them.
+//! A free is checked by the byte of its first frame, or by those of its pieces, before it changes anything else.
 
 use crate::bit_runs::{WORD, block};
 use crate::error::FreeError;
@@ -19,170 +16,10 @@ use crate::probe::{Event, Probe};
 use crate::request::Size;
 
 use super::OwnedTrees;
-use super::foreign::Shared;
 use super::heads::kind_of;
 use super::local::{List, Local};
 use super::tree::Part;
 use super::wanted::is_large;
-use super::word::{Header, Kind};
-
-/// The number of frees into one tree in a row after which the CPU keeps the tree. Those of gathered blocks are one.
-const FREES_TO_KEEP: u8 = 4;
-
-impl<P: Platform> Local<'_, P> {
-    /// The hit of a free of a run of a word that enters no list, if all of its frames are allocated.
-    #[inline(always)]
-    pub(crate) fn give(
-        &self,
-        shared: &Shared<'_, P>,
-        part: &Part<'_, P>,
-        start: u32,
-        frames: u32,
-    ) -> bool {
-        if !self.frees_into(&part.header.owner) {
-            return false;
-        }
-        // Before the free, which may release the tree.
-        let kind = part.header.kind();
-        let is_freed = self.give_own(shared, part);
-        if is_freed {
-            self.pass_over(kind, start, frames);
-        }
-        is_freed
-    }
-
-    /// Frees frames of a word of an own tree, if all of them are allocated.
-    #[inline(always)]
-    pub(super) fn give_own(&self, shared: &Shared<'_, P>, part: &Part<'_, P>) -> bool {
-        let is_freed = part.header.give(part.mask, part.word, part.frames);
-        if is_freed && part.header.is_whole(part.mask) {
-            self.became_whole(shared, part.index * WORD, part.header);
-        }
-        is_freed
-    }
-
-    /// Notes that a word of an own tree became whole. Releases the tree if few words of it are in use and the CPU does
-    /// not allocate there, so that a CPU that calls no more withholds little memory.
-    #[inline(always)]
-    pub(super) fn became_whole(&self, shared: &Shared<'_, P>, frame: u32, header: &Header<P>) {
-        let tree = shared.trees.tree_of(frame);
-        let place = self.place(header.kind());
-        place.has_more();
-        // A frame that is allocated and freed in turn can make its word whole each time.
-        if place.current.get() != tree && place.large.get() != tree {
-            self.release_emptied(shared, tree, header);
-        }
-    }
-
-    #[inline(never)]
-    fn release_emptied(&self, shared: &Shared<'_, P>, tree: u32, header: &Header<P>) {
-        // A tree that was claimed for one operation has no slot.
-        if shared.trees.is_nearly_whole(header)
-            && !self.slots.are_few()
-            && self.current_trees().all(|own| own != tree)
-        {
-            self.release_own(shared, tree);
-        }
-    }
-
-    /// The hit of a free of whole words of one tree, if the CPU owns the tree. The heads say already that the words
-    /// are allocated.
-    #[inline(always)]
-    pub(crate) fn free_words(&self, shared: &Shared<'_, P>, start: u32, words: u32) -> bool {
-        let trees = &shared.trees;
-        let Some(header) = trees.header(trees.tree_of(start)) else {
-            return false;
-        };
-        let is_freed = self.frees_into(&header.owner) && trees.give_words(header, start, words);
-        if is_freed {
-            self.became_whole(shared, start, header);
-        }
-        is_freed
-    }
-
-    /// The hit of a free of a run, of one word or of whole words of one tree, if the CPU owns the tree.
-    pub(crate) fn free_run(&self, shared: &Shared<'_, P>, start: u32, frames: u32) -> bool {
-        let trees = &shared.trees;
-        if (start | frames).is_multiple_of(WORD) {
-            return trees.tree_of(start + (frames - 1)) == trees.tree_of(start)
-                && self.free_words(shared, start, frames / WORD);
-        }
-        let part = trees.part_of_word(start, frames);
-        part.is_some_and(|part| self.give(shared, &part, start, frames))
-    }
-
-    /// Notes that frames of a word, in a tree for a kind, were freed without entering the list. Whole words are not
-    /// noted: they are parts of large blocks already.
-    #[inline(always)]
-    pub(crate) fn pass_over(&self, kind: Kind, start: u32, frames: u32) {
-        let Some(list) = self.list(Order::ZERO, kind) else {
-            return;
-        };
-        if start < list.point.get() {
-            let passed = self.place(kind).passed.get() + frames;
-            self.place(kind).passed.set(passed);
-            if passed as usize >= list.entries.len() {
-                self.start_over(list, kind);
-            }
-        }
-    }
-
-    /// Frees frames of one word: as the owner of their tree, as its owner for this moment, or in the foreign plane.
-    pub(super) fn free_in_word(
-        &self,
-        shared: &Shared<'_, P>,
-        open: bool,
-        part: &Part<'_, P>,
-    ) -> bool {
-        let Part { header, word, .. } = part;
-        let tree = part.index / shared.trees.words_per_tree();
-        // Relaxed: only this CPU makes itself an owner.
-        if header.owner.load(Ordering::Relaxed) == self.id {
-            return self.give_own(shared, part);
-        }
-        if !shared.claim(header, self.id) {
-            let is_posted = part.is_allocated() && word.post(part.frames);
-            if is_posted {
-                shared.tell(tree, header, part.mask);
-            }
-            return is_posted;
-        }
-        let is_freed = header.give(part.mask, word, part.frames);
-        self.keep_or_release(shared, open && is_freed, tree, header);
-        is_freed
-    }
-
-    /// Keeps a claimed tree after several frees into it in a row, if the CPU may keep it, or releases it. A tree that
-    /// was emptied is not kept: further frees there may make no word whole, and would not release it.
-    pub(super) fn keep_or_release(
-        &self,
-        shared: &Shared<'_, P>,
-        may: bool,
-        tree: u32,
-        header: &Header<P>,
-    ) {
-        if may && !shared.trees.is_nearly_whole(header) && self.frees_repeatedly(tree) {
-            // Searches pass over marked trees: the mark of its last owner must not stay.
-            shared.mark(tree, header);
-            self.adopt(shared, tree, header.kind());
-        } else {
-            shared.release(tree, header);
-        }
-    }
-
-    /// Counts a free into a tree that this CPU does not own. Returns `true` after several in a row.
-    fn frees_repeatedly(&self, tree: u32) -> bool {
-        let times = if self.freed.get() == tree {
-            self.times.get() + 1
-        } else {
-            1
-        };
-        let is_enough = times >= FREES_TO_KEEP;
-        self.freed.set(tree);
-        self.times.set(if is_enough { 0 } else { times });
-        is_enough
-    }
-}
 
 impl<P: Platform> OwnedTrees<'_, P> {
     /// Frees a large block, or what is not a block of the kind that was freed last.
@@ -357,7 +194,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     ) -> Result<(), FreeError> {
         let open = self.begin_free(local, (start, frames));
         let freed = match self.shared.trees.part_of_word(start, frames) {
-            Some(part) if local.free_in_word(&self.shared, open, &part) => Ok(()),
+            Some(part) if local.put_back(&self.shared, open, &part) => Ok(()),
             Some(_) => Err(self.diagnose(start, frames)),
             None => self.free_words(local, open, start, frames),
         };

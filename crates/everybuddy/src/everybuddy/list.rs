@@ -24,6 +24,7 @@ use super::foreign::Shared;
 use super::geometry::HEADS_OF_SMALL;
 use super::heads::{head, order_of};
 use super::local::{KindPlace, List, Local, NO_WORD};
+use super::put_back::TreeRun;
 use super::tree::{Among, Part};
 use super::wanted::{CLOSED_ID, is_large};
 use super::word::Kind;
@@ -58,7 +59,7 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Most frees are of the same kind as the one before. So a processor need not wait for the kind, which it reads in
     /// the head, before it reads the list.
     #[inline(always)]
-    pub(crate) fn take_head(
+    pub(super) fn take_head(
         &self,
         shared: &Shared<'_, P>,
         start: u32,
@@ -152,24 +153,10 @@ impl<'m, P: Platform> Local<'m, P> {
     /// Moves a block of a list to its tree. Returns `false` if the planes or the head do not say that it is listed:
     /// then two CPUs freed it simultaneously.
     fn unlist(&self, shared: &Shared<'_, P>, start: u32, order: Order) -> bool {
-        let (tree, frames) = (shared.trees.tree_of(start), order.frames());
-        let Some(header) = shared.trees.header(tree) else {
-            return false;
-        };
-        if shared.heads.of(start).is_none_or(|byte| byte.get() != 0) {
-            return false;
-        }
-        // Relaxed: only this CPU makes itself an owner.
-        if header.owner.load(Ordering::Relaxed) == self.id {
-            return shared.trees.give(header, start, frames);
-        }
-        if shared.claim(header, self.id) {
-            let is_freed = shared.trees.give(header, start, frames);
-            shared.release(tree, header);
-            return is_freed;
-        }
-        let mut parts = shared.trees.parts(start, frames);
-        parts.all(|part| part.is_allocated()) && shared.post(start, frames)
+        let frames = order.frames();
+        let byte = shared.heads.of(start);
+        byte.is_some_and(|byte| byte.get() == 0)
+            && self.put_back(shared, false, &TreeRun { start, frames })
     }
 
     /// Announces all frames that the CPU keeps, so that the owners of their trees can allocate them, and empties the
@@ -237,7 +224,7 @@ impl<'m, P: Platform> Local<'m, P> {
             return false;
         };
         let kind = part.header.kind_hint();
-        let free = |frames| self.free_in_word(shared, may_keep, &Part { frames, ..part });
+        let free = |frames| self.put_back(shared, may_keep, &Part { frames, ..part });
         if !free(frames) {
             // Another CPU freed one of them simultaneously.
             let each = (0..WORD).map(|bit| frames & 1 << bit);

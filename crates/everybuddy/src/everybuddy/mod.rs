@@ -24,6 +24,7 @@
 //! | `filling` | which words a CPU fills with movable frames |
 //! | `slots` | which trees a CPU owns |
 //! | `local` | what a CPU keeps, and where it allocates |
+//! | `put_back` | frames that go back to their tree |
 //! | `list` | the blocks that it freed last; the hits |
 //! | `free` | frees, into a list or elsewhere |
 //! | `refused` | what was refused, until something is freed |
@@ -54,6 +55,7 @@ mod geometry;
 mod heads;
 mod list;
 mod local;
+mod put_back;
 mod range;
 mod refused;
 mod request;

@@ -23,13 +23,14 @@
 
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
-use crate::platform::{AtomicWord, Ordering, Platform};
+use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::request::Flags;
 
 use super::OwnedTrees;
 use super::foreign::Found;
 use super::local::{Local, Scope};
+use super::put_back::TreeRun;
 use super::wanted::{NESTED, Wanted};
 use super::word::Header;
 
@@ -329,8 +330,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
             self.check_allocated(start, frames)?;
         }
         let mut is_freed = true;
-        for (tree, from, length) in self.shared.trees.by_tree(start, frames) {
-            is_freed &= self.free_in_tree(local, open, tree, from, length);
+        for (_, start, frames) in self.shared.trees.by_tree(start, frames) {
+            is_freed &= local.put_back(&self.shared, open, &TreeRun { start, frames });
         }
         if is_freed {
             Ok(())
@@ -339,40 +340,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Frees a run of one tree, if all of its frames are allocated: as the tree's owner, as its owner for this moment,
-    /// or in the foreign plane. Returns `false` if one of them is not allocated, or if another CPU frees one
-    /// simultaneously.
-    fn free_in_tree(
-        &self,
-        local: &Local<'_, P>,
-        open: bool,
-        tree: u32,
-        from: u32,
-        length: u32,
-    ) -> bool {
-        let Some(header) = self.shared.trees.header(tree) else {
-            return false;
-        };
-        // Relaxed: only this CPU makes itself an owner.
-        if header.owner.load(Ordering::Relaxed) == local.id {
-            let is_freed = self.shared.trees.give(header, from, length);
-            if is_freed {
-                local.became_whole(&self.shared, from, header);
-            }
-            return is_freed;
-        }
-        if !self.shared.claim(header, local.id) {
-            return self.check_allocated(from, length).is_ok() && self.shared.post(from, length);
-        }
-        let is_freed = self.shared.trees.give(header, from, length);
-        local.keep_or_release(&self.shared, open && is_freed, tree, header);
-        is_freed
-    }
-
     /// Frees frames for code that may have interrupted an operation of the same CPU.
     pub(super) fn free_foreign(&self, start: u32, frames: u32) -> Result<(), FreeError> {
         self.check_allocated(start, frames)?;
-        let is_freed = self.shared.post(start, frames);
+        let trees = &self.shared.trees;
+        let mut is_freed = true;
+        for (tree, from, length) in trees.by_tree(start, frames) {
+            let header = trees.header(tree).ok_or(FreeError::Foreign)?;
+            is_freed &= self.shared.post(tree, header, trees.parts(from, length));
+        }
         is_freed.then_some(()).ok_or(FreeError::NotAllocated)
     }
 

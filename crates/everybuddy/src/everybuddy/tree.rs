@@ -87,6 +87,14 @@ pub(crate) struct Part<'t, P: Platform> {
     pub(crate) index: u32,
 }
 
+impl<P: Platform> Clone for Part<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P: Platform> Copy for Part<'_, P> {}
+
 impl<P: Platform> Part<'_, P> {
     /// Returns `true` if all frames are allocated. Only the frames' holder may ask while another CPU owns the tree.
     pub(crate) fn is_allocated(&self) -> bool {
@@ -552,21 +560,6 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             header.split.set(split & !words);
         }
         is_allocated
-    }
-
-    /// Frees a run in an own tree, if all of its frames are allocated.
-    pub(crate) fn give(&self, header: &Header<P>, start: u32, frames: u32) -> bool {
-        let is_of_words = (start | frames).is_multiple_of(WORD);
-        if is_of_words && self.give_words(header, start, frames / WORD) {
-            return true;
-        }
-        let is_allocated = |part: &Part<'_, P>| {
-            part.header.split.get() & part.mask != 0 && part.word.not_allocated() & part.frames == 0
-        };
-        self.parts(start, frames).all(|part| is_allocated(&part))
-            && self
-                .parts(start, frames)
-                .all(|part| part.header.give(part.mask, part.word, part.frames))
     }
 
     /// Moves the returned frames of an own tree to the owner's plane, in the words that the inbox names.

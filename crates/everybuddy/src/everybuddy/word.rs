@@ -140,6 +140,25 @@ impl<P: Platform> Header<P> {
         self.kind.set(kind as u16);
     }
 
+    /// Sets the owner: to a CPU, if the tree has none, or to none, if this CPU is the owner. Returns `true` if it did.
+    /// Everything else only reads the owner.
+    #[inline(always)]
+    pub(crate) fn set_owner(&self, id: Option<u32>) -> bool {
+        let Some(id) = id else {
+            // Release: pairs with the acquire below and in `is_unowned`.
+            self.owner.store(0, Ordering::Release);
+            P::wake(&self.owner);
+            return true;
+        };
+        // A look before the exchange keeps the line shared while another CPU owns the tree.
+        self.owner.load(Ordering::Relaxed) == 0
+            // Acquire: pairs with the release above, so this CPU sees all writes of the last owner.
+            && self
+                .owner
+                .compare_exchange(0, id, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+    }
+
     /// Notes that a word has free frames that a search may not have seen.
     #[inline(always)]
     pub(crate) fn has_free(&self, mask: u64) {

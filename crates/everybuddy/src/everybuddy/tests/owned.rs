@@ -169,6 +169,27 @@ fn few_trees_are_kept_when_they_are_whole() {
     });
 }
 
+/// Although a list had the last frame that was freed.
+#[test]
+fn a_tree_that_the_frames_of_a_list_empty_is_released() {
+    with_six_trees(|system, cpu| {
+        // Of the second tree, a frame stays in use, and the last word.
+        let last = 2 * TREE - 2 * WORD;
+        system
+            .free(cpu, Release::frames(Index(TREE), last - TREE))
+            .unwrap();
+        system
+            .free(cpu, Release::frames(Index(last + 1), WORD - 1))
+            .unwrap();
+        singles(system, 0, Kind::Staying).point.set(last);
+        system.free(cpu, Release::frame(Index(last))).unwrap();
+        assert_eq!(system.buffered_frames(CpuId(0)), 1);
+        assert!(owns(system, 1));
+        assert!(system.locals[0].announce_all(&system.shared));
+        assert!(!owns(system, 1));
+    });
+}
+
 /// Further frees into a released tree, one after the other, do not make the CPU its owner again.
 #[test]
 fn a_tree_that_a_cpu_emptied_stays_released() {
