@@ -122,7 +122,7 @@ filters() { # FILE
     percpu/linux.rs) echo protocol::linux_tight protocol::linux_plain protocol::bypass ;;
     percpu/linux6.rs) echo protocol::linux6:: ;;
     percpu/predictive.rs) echo protocol::spring_tight protocol::spring_plain protocol::spring_runs ;;
-    percpu/buffered.rs) echo protocol::linux_tight protocol::spring_plain protocol::linux6:: protocol::linux_plain ;;
+    percpu/drain.rs) echo protocol::linux_tight protocol::spring_plain protocol::linux6:: protocol::linux_plain everybuddy::a_cpu_asks everybuddy:: ;;
     *) echo none ;;
     esac
 }

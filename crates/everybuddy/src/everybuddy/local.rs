@@ -11,7 +11,8 @@
 
 use crate::cache_padded::CachePadded;
 use crate::frame::{Index, Order};
-use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
+use crate::percpu::drain::CpuState;
+use crate::platform::{AtomicWord, CpuId, Ordering, Platform, SharedCell};
 
 use super::filling::{Filled, Filling};
 use super::fitting::Fitting;
@@ -186,7 +187,7 @@ pub(crate) struct Local<'m, P: Platform> {
     pub(crate) nested_frees: P::AtomicU32,
     /// Where the CPU looks next for a tree that lies below its own ones.
     below: P::Cell<u32>,
-    pub(crate) fitting: Fitting<P>,
+    pub(super) fitting: Fitting<P>,
     pub(super) filling: Filling<P>,
     /// What other CPUs know about this one.
     pub(crate) state: CachePadded<P::AtomicU32>,
@@ -196,7 +197,7 @@ pub(crate) struct Local<'m, P: Platform> {
 
 impl<'m, P: Platform> Local<'m, P> {
     /// Creates the state of a CPU that owns nothing and is parked.
-    pub(crate) fn new(
+    pub(super) fn new(
         cpu: u32,
         home: u32,
         fitting: Fitting<P>,
@@ -224,7 +225,7 @@ impl<'m, P: Platform> Local<'m, P> {
             below: P::Cell::new(0),
             fitting,
             filling: Filling::new(),
-            state: CachePadded::new(P::AtomicU32::new(0)),
+            state: CachePadded::new(P::AtomicU32::new(CpuState::NEW.0)),
             lists: core::array::from_fn(list),
         }
     }
@@ -267,9 +268,14 @@ impl<'m, P: Platform> Local<'m, P> {
         owner.load(Ordering::Relaxed) == self.free_identity.load(Ordering::Relaxed)
     }
 
+    /// Returns the CPU.
+    pub(super) fn cpu(&self) -> CpuId {
+        CpuId((self.id - 1) as u16)
+    }
+
     /// Takes the identities away: the CPU hits nothing until it has asked what other CPUs want.
     pub(crate) fn close(&self) {
-        // Release: pairs with the acquires in `service`: a CPU whose exchange there comes later sees the epoch.
+        // Release: pairs with the acquires in `set_open`: a CPU whose exchange there comes later sees the epoch.
         // Acquire: what another CPU did before it closed this one is seen.
         self.identity.swap(CLOSED_ID, Ordering::AcqRel);
         // The same. If another CPU restores it meanwhile, that CPU only answers later.

@@ -75,6 +75,7 @@ use crate::detail::Detail;
 use crate::error::{AllocateError, BuildError, BulkFreeError, FreeError, RegionError};
 use crate::frame::{Frames, Index, Order};
 use crate::free_bits::FreeBits;
+use crate::percpu::drain::Drains;
 use crate::platform::{AtomicWord, CpuId, CpuToken, Platform};
 use crate::region::{FrameRange, Span};
 use crate::request::{Flags, Release, Request, Size};
@@ -416,7 +417,7 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
             self.drain(cpu);
             return Ok(());
         }
-        if self.is_parked(other) {
+        if self.empty_parked(cpu, other.cpu(), other) {
             Ok(())
         } else {
             Err(AllocateError::Busy)

@@ -78,7 +78,7 @@ enum Ask {
 }
 
 /// When an operation asks, and the token of the CPU that does. `None` if it never asks.
-type Asks<'c, P> = Option<(Ask, &'c <P as Platform>::Cpu)>;
+type Asks<'c, P> = Option<(Ask, &'c mut <P as Platform>::Cpu)>;
 
 impl<P: Platform> OwnedTrees<'_, P> {
     /// Calls `work` while this CPU owns all trees of a run. Asks other CPUs for what they keep as `asks` says; if one
@@ -152,16 +152,16 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Allocates the frames of a range.
     pub(super) fn allocate_range(
         &self,
-        cpu: &P::Cpu,
+        cpu: &mut P::Cpu,
         range: FrameRange,
         may_ask: bool,
     ) -> Result<Index, RegionError> {
         let local = self.local(cpu.id()).ok_or(RegionError::NoSuchCpu)?;
         // Before the search, as in `allocate_slow`: the planes call frames in lists allocated.
         let is_listed = self.may_be_kept(Some(local.id));
-        let asks = may_ask.then_some((Ask::IfOwned, cpu));
         self.span.on(range, |start, frames| {
             let run = (start, frames);
+            let asks = may_ask.then_some((Ask::IfOwned, &mut *cpu));
             match self.take_range(local, run, asks) {
                 Err(RangeError::NotFree(_)) if is_listed && may_ask => {
                     self.take_range(local, run, Some((Ask::Always, cpu)))
@@ -204,7 +204,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Turns a range of free frames into holes or reserved frames.
     pub(super) fn withdraw(
         &self,
-        cpu: &P::Cpu,
+        cpu: &mut P::Cpu,
         range: FrameRange,
         to: Absent,
     ) -> Result<(), RegionError> {
@@ -234,7 +234,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
     /// Turns a range of holes or reserved frames into free ones.
     pub(super) fn restore(
         &self,
-        cpu: &P::Cpu,
+        cpu: &mut P::Cpu,
         range: FrameRange,
         from: Absent,
     ) -> Result<(), RegionError> {

@@ -31,6 +31,7 @@
 
 use crate::bit_runs::{WORD, first};
 use crate::frame::Order;
+use crate::percpu::drain::Drains;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::OwnedTrees;
@@ -240,8 +241,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         // Acquire: pairs with the release in `has_nested_free`: if the request looked before, this CPU sees below that
         // it is pending.
         local.nested_frees.fetch_add(1, Ordering::Acquire);
-        // Acquire: pairs with the exchange that ends a request: this CPU then sees what the request remembered.
-        let is_pending = self.requests.count.load(Ordering::Acquire) != 0;
+        // If none is pending, this CPU sees what earlier requests remembered.
+        let is_pending = self.requests.drains.is_pending();
         if is_pending || self.requests.refused.order().is_some() {
             self.note_free(run);
         }

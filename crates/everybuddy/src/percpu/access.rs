@@ -1,11 +1,10 @@
 //! How a CPU enters its own list, and how other CPUs reach it.
 //!
 //! Whether a list has a lock is a type parameter, so that a list without a lock does not pay for the other variant.
-//! Without locks, one word holds everything that other CPUs know about a CPU.
+//! Without locks, other CPUs reach a list by the [protocol](super::drain).
 //!
 //! # Invariants
-//! The meaning of the states of [`CpuState`]. The protocol that maintains it is described in
-//! [`buffered`](super::buffered).
+//! Only one CPU at a time is in a list.
 
 use crate::lock::{RawLock, Section, SpinLock};
 use crate::platform::Platform;
@@ -62,39 +61,3 @@ impl<P: Platform> Access<P> for Locked {
         lock.try_lock().map(|()| ListGuard { lock, _section })
     }
 }
-
-/// The state of a CPU: the state proper in the two lowest bits, the last acknowledged epoch above them.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CpuState(pub(crate) u32);
-
-impl CpuState {
-    /// The CPU will not call for a while; any CPU may drain its list.
-    pub(crate) const PARKED: u32 = 0;
-    /// The CPU calls; only the CPU itself may touch the list.
-    pub(crate) const RUNNING: u32 = 1;
-    /// Another CPU drains the list.
-    pub(crate) const DRAINING: u32 = 2;
-
-    /// Creates a state.
-    pub(crate) const fn new(epoch: u32, state: u32) -> Self {
-        Self(epoch << 2 | state)
-    }
-
-    /// Returns the state proper.
-    pub(crate) const fn state(self) -> u32 {
-        self.0 & 3
-    }
-
-    /// Returns `true` if `epoch` or a later one was acknowledged. Epochs wrap at 30 bits.
-    pub(crate) const fn acknowledged(self, epoch: u32) -> bool {
-        ((self.0 >> 2).wrapping_sub(epoch) & EPOCHS) < EPOCHS / 2
-    }
-
-    /// Returns the last acknowledged epoch.
-    pub(crate) const fn epoch(self) -> u32 {
-        self.0 >> 2
-    }
-}
-
-/// Epochs are counted modulo this number plus one.
-pub(crate) const EPOCHS: u32 = u32::MAX >> 2;

@@ -11,7 +11,7 @@
 //!    block was allocated again. That is a free of another owner's block, which no allocator can distinguish from a
 //!    correct one. A list that links blocks through their records could not drop one, so [`pcp_buddy`] claims a block
 //!    by an atomic exchange of its tag.
-//! 2. A request fails only if every list was empty at its last attempt: see [`buffered`].
+//! 2. A request fails only if every list was empty at its last attempt: see [`drain`].
 //!
 //! | layer | file | source |
 //! |---|---|---|
@@ -29,6 +29,7 @@ pub mod buffered;
 
 pub(crate) mod block_ring;
 mod cpu_list;
+pub(crate) mod drain;
 pub mod linux;
 pub mod linux6;
 pub mod linux_zone;

@@ -27,7 +27,7 @@ systems! {
             that it moves as many frames as lbs-31 does; the source begins with a few and doubles the size while the \
             depot's lock is contended. The depot has two magazines for each CPU, and does not trim itself with time. \
             The record of a frame names its magazine, not the CPU. Before a request fails, frames are taken from other \
-            CPUs' magazines and from the depot by the protocol of percpu/buffered.rs.",
+            CPUs' magazines and from the depot by the protocol of percpu/drain.rs.",
         list: ListKind::Magazines,
     }
 }

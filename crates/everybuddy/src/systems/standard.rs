@@ -45,7 +45,7 @@ const FIXED_DEVIATES: &str = "Linux scales the batch with memory; the length her
 const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linked list. The batch is \
     min(memory / 4 MiB - 1, 31), so a machine below 128 MiB has a smaller one, which tables show. \
     Before a request fails, frames \
-    are taken from other CPUs' lists by the protocol of percpu/buffered.rs; Linux 2.6.32 drains all CPUs only on \
+    are taken from other CPUs' lists by the protocol of percpu/drain.rs; Linux 2.6.32 drains all CPUs only on \
     direct reclaim. A CPU has one list, that of Linux one for each migrate type, with cold frames at its end. The \
     zone's lock is unfair and has a cache line of its own; that of Linux 2.6.32 was a fair ticket lock on the line \
     of free_area: +lock=ticket+line=beside.";

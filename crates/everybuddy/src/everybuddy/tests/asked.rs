@@ -23,8 +23,8 @@ fn with_two_cpus(body: impl FnOnce(&Trees<'_>, &mut Cpu, &mut Cpu)) {
 
 /// Does what the beginning of another CPU's request does.
 fn ask(system: &Trees<'_>, cpu: usize) {
-    system.requests.count.fetch_add(1, Ordering::AcqRel);
-    system.requests.epoch.fetch_add(1, Ordering::AcqRel);
+    system.requests.drains.count.fetch_add(1, Ordering::AcqRel);
+    system.requests.drains.epoch.fetch_add(1, Ordering::AcqRel);
     system.locals[cpu].close();
 }
 
@@ -85,11 +85,11 @@ fn no_operation_keeps_a_tree_or_a_frame_while_a_request_is_pending() {
                 assert_eq!(local.own_trees().count(), 0);
                 assert_eq!(local.identity.load(Ordering::Relaxed), CLOSED_ID);
                 assert!(!local.may_keep());
-                let epoch = system.requests.epoch.load(Ordering::Relaxed);
-                let state = crate::percpu::access::CpuState(local.state.load(Ordering::Relaxed));
+                let epoch = system.requests.drains.epoch.load(Ordering::Relaxed);
+                let state = crate::percpu::drain::CpuState(local.state.load(Ordering::Relaxed));
                 assert_eq!(state.epoch(), epoch);
             }
-            system.requests.count.fetch_sub(1, Ordering::AcqRel);
+            system.requests.drains.count.fetch_sub(1, Ordering::AcqRel);
             system.allocate(zero, Request::FRAME).unwrap();
             assert_eq!(system.locals[0].own_trees().count(), 1);
             system.park(one);
@@ -115,7 +115,7 @@ fn a_cpu_that_keeps_frames_notices_a_request_when_it_returns_another_one() {
             let header = system.shared.trees.header(0).unwrap();
             assert_eq!(header.inbox.load(Ordering::Relaxed), 1);
         }
-        system.requests.count.fetch_sub(1, Ordering::AcqRel);
+        system.requests.drains.count.fetch_sub(1, Ordering::AcqRel);
         system.park(zero);
     });
 }

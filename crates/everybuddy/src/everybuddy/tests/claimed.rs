@@ -62,7 +62,7 @@ fn a_tree_is_kept_after_four_frees_in_a_row_unless_a_request_is_pending() {
             let local = &system.locals[0];
             let pending = |is_pending| {
                 let count = u32::from(is_pending);
-                system.requests.count.store(count, Ordering::Relaxed);
+                system.requests.drains.count.store(count, Ordering::Relaxed);
                 local.close();
             };
             local.release_all(&system.shared);

@@ -55,11 +55,11 @@ fn a_nested_free_is_counted_while_a_request_is_pending() {
         fill(system, zero);
         let moment = || system.requests.refused.moment();
         let before = moment();
-        system.requests.count.store(1, Ordering::Relaxed);
+        system.requests.drains.count.store(1, Ordering::Relaxed);
         system
             .free_nested(CpuId(1), Release::frame(Index(1)))
             .unwrap();
-        system.requests.count.store(0, Ordering::Relaxed);
+        system.requests.drains.count.store(0, Ordering::Relaxed);
         assert_eq!(moment(), before + 1);
     });
 }
@@ -103,7 +103,7 @@ fn a_request_is_busy_where_only_a_running_cpus_list_has_a_frame() {
 #[test]
 fn a_range_asks_for_lists_and_is_withdrawn_only_without_them() {
     with_listed_only(|system, _, one| {
-        let epoch = || system.requests.epoch.load(Ordering::Relaxed);
+        let epoch = || system.requests.drains.epoch.load(Ordering::Relaxed);
         let (chosen, before) = (FrameRange::new(Pfn(3), 1), epoch());
         assert_eq!(system.try_allocate_at(one, chosen), Err(RegionError::Busy));
         assert_eq!(epoch(), before);
@@ -117,10 +117,10 @@ fn a_range_asks_for_lists_and_is_withdrawn_only_without_them() {
 fn try_allocate_at_asks_no_owner() {
     two(4 * TREE, TREE, |system, zero, one| {
         system.allocate(zero, Request::FRAME).unwrap();
-        let before = system.requests.epoch.load(Ordering::Relaxed);
+        let before = system.requests.drains.epoch.load(Ordering::Relaxed);
         let taken = system.try_allocate_at(one, FrameRange::new(Pfn(3), 1));
         assert_eq!(taken, Err(RegionError::Busy));
-        assert_eq!(system.requests.epoch.load(Ordering::Relaxed), before);
+        assert_eq!(system.requests.drains.epoch.load(Ordering::Relaxed), before);
     });
 }
 
@@ -139,13 +139,13 @@ fn a_nested_request_is_busy_because_of_another_nested_one() {
 #[test]
 fn a_request_passes_over_the_list_while_another_one_is_pending() {
     with_listed_only(|system, zero, _| {
-        system.requests.count.store(1, Ordering::Relaxed);
+        system.requests.drains.count.store(1, Ordering::Relaxed);
         system.locals[0].close();
         let hasty = Request::FRAME.with_flags(Flags::NO_WAIT);
         assert_eq!(system.allocate(zero, hasty), Ok(Index(3)));
         assert_eq!(system.buffered_frames(CpuId(0)), 0);
         assert_eq!(system.locals[0].own_trees().count(), 0);
-        system.requests.count.store(0, Ordering::Relaxed);
+        system.requests.drains.count.store(0, Ordering::Relaxed);
     });
 }
 

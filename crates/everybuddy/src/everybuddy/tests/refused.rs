@@ -36,7 +36,7 @@ fn open(system: &Trees<'_>, cpu: usize) -> [bool; 2] {
 #[test]
 fn what_was_refused_is_refused_without_a_search() {
     with_refused_pair(|system, zero, one| {
-        let epoch = || system.requests.epoch.load(Ordering::Relaxed);
+        let epoch = || system.requests.drains.epoch.load(Ordering::Relaxed);
         let before = epoch();
         for request in [block(1), block(2), Request::frames(2), Request::frames(3)] {
             let refused = system.allocate(zero, request);
@@ -99,7 +99,7 @@ fn allocations_hit_while_a_refusal_is_remembered_and_frees_do_not() {
 #[test]
 fn a_free_into_a_block_that_stays_in_use_makes_no_refusal_expensive() {
     with_refused_pair(|system, zero, one| {
-        let epoch = || system.requests.epoch.load(Ordering::Relaxed);
+        let epoch = || system.requests.drains.epoch.load(Ordering::Relaxed);
         let frame = system.allocate(one, Request::FRAME).unwrap();
         let before = epoch();
         let owned = || system.locals[1].own_trees().collect::<Vec<_>>();
