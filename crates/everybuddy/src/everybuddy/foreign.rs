@@ -9,13 +9,14 @@
 //! 2. A tree with a free frame is not marked as spent, except while a CPU changes the tree. A request that found
 //!    nothing in trees without a mark therefore searches all trees before it fails as exhausted.
 
+use core::iter;
 use core::ops::Range;
 
 use crate::bit_runs;
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell, WaitLimit};
 
 use super::heads::Heads;
-use super::tree::{AllTrees, Fill, Part};
+use super::tree::{AllTrees, Part, Rate};
 use super::wanted::{NESTED, Wanted};
 use super::word::Header;
 
@@ -216,12 +217,8 @@ impl<P: Platform> Shared<'_, P> {
     /// Takes a block of a tree that no CPU owns. The tree stays claimed by `id`.
     ///
     /// The search begins with the window `home`, of which it passes over the trees below `first`. In each window, a
-    /// small request prefers trees that can serve further requests, since a claim costs as much as many hits. A large
-    /// one takes the lowest tree that has the block.
-    ///
-    /// Unless `any` is true, takes only trees for frames of this kind and wholly free trees.
-    ///
-    /// A small request uses a wholly free tree only if no tree in use has a wholly free word.
+    /// small request takes the lowest tree of the best [`Rate`], and a large one the lowest tree that has the block.
+    /// Unless `any` is true, only trees for frames of this kind and wholly free trees serve.
     pub(crate) fn search(
         &self,
         id: u32,
@@ -229,25 +226,109 @@ impl<P: Platform> Shared<'_, P> {
         wanted: Wanted,
         any: bool,
     ) -> Found {
-        let fills = if wanted.is_large() {
-            Fill::LARGE
-        } else {
-            Fill::SMALL
-        };
         let mut elsewhere = false;
         for window in self.windows.from(home) {
-            let mut is_busy = false;
-            for fill in fills {
-                let groups = self.windows.groups(window);
-                let first = if window == home { first } else { 0 };
-                match self.search_window(id, (groups, first), wanted, (*fill, any)) {
-                    Found::Nothing(busy) => is_busy = busy,
-                    found => return found,
+            let first = if window == home { first } else { 0 };
+            let trees = || self.unmarked(self.windows.groups(window), first);
+            let found = if wanted.is_large() {
+                self.take_lowest(id, trees(), wanted, any)
+            } else {
+                match self.take_best(id, trees(), wanted, any) {
+                    // Trees may be left: of each rate, only the lowest tree was tried.
+                    None => self.take_lowest(id, trees(), wanted, any),
+                    Some(found) => found,
                 }
+            };
+            match found {
+                Found::Nothing(busy) => elsewhere |= busy,
+                found => return found,
             }
-            elsewhere |= is_busy;
         }
         Found::Nothing(elsewhere)
+    }
+
+    /// Returns the trees of some groups from `first` on that are not marked as spent.
+    fn unmarked(&self, groups: Range<u32>, first: u32) -> impl Iterator<Item = (u32, &Header<P>)> {
+        (groups.start.max(first / GROUP)..groups.end).flat_map(move |group| {
+            let marks = self.marks(group).map(|word| word.load(Ordering::Relaxed));
+            let below = bit_runs::first(first.saturating_sub(group * GROUP));
+            let mut trees = !(marks.unwrap_or(u64::MAX) | below);
+            iter::from_fn(move || {
+                if trees == 0 {
+                    return None;
+                }
+                let tree = group * GROUP + trees.trailing_zeros();
+                trees &= trees - 1;
+                Some((tree, self.trees.header(tree)?))
+            })
+        })
+    }
+
+    /// Takes a block of the best of some trees that have no owner. Returns `None` if trees are left that may serve.
+    fn take_best<'t>(
+        &self,
+        id: u32,
+        mut trees: impl Iterator<Item = (u32, &'t Header<P>)>,
+        wanted: Wanted,
+        any: bool,
+    ) -> Option<Found> {
+        let (mut elsewhere, mut is_tried) = (false, any);
+        let mut lowest = [None; Rate::COUNT];
+        let take = |tree| match self.take_unowned(id, tree, wanted, any) {
+            Found::Nothing(_) => None,
+            found => Some(found),
+        };
+        let found = trees.find_map(|(tree, header)| {
+            if !self.is_unowned(header) {
+                elsewhere |= self.is_of_another(header, id);
+                return None;
+            }
+            let rate = self.trees.rate(header, wanted, any)?;
+            is_tried = true;
+            if rate == Rate::Partly {
+                return take((tree, header));
+            }
+            if let Some(place) = lowest.get_mut(rate as usize) {
+                place.get_or_insert((tree, header));
+            }
+            None
+        });
+        if found.is_some() {
+            return found;
+        }
+        let found = lowest.into_iter().flatten().find_map(take);
+        found.or_else(|| (!is_tried).then_some(Found::Nothing(elsewhere)))
+    }
+
+    /// Takes a block of the lowest of some trees that have no owner and may serve.
+    fn take_lowest<'t>(
+        &self,
+        id: u32,
+        mut trees: impl Iterator<Item = (u32, &'t Header<P>)>,
+        wanted: Wanted,
+        any: bool,
+    ) -> Found {
+        let mut elsewhere = false;
+        let found = trees.find_map(|(tree, header)| {
+            if !self.is_unowned(header) {
+                elsewhere |= self.is_of_another(header, id);
+                return None;
+            }
+            // A request that must not wait is refused after such a search. There, a hint alone excludes no tree.
+            let may_serve = any && self.trees.must_be_claimed(header, wanted.frames)
+                || self.trees.may_serve(header, wanted.frames, wanted.order);
+            if !may_serve || !(any || self.trees.suits(header, wanted.kind)) {
+                return None;
+            }
+            match self.take_unowned(id, (tree, header), wanted, any) {
+                Found::Nothing(busy) => {
+                    elsewhere |= busy;
+                    None
+                }
+                found => Some(found),
+            }
+        });
+        found.unwrap_or(Found::Nothing(elsewhere))
     }
 
     /// Takes a block from one of the given trees: the first one that has no owner and is partly free. The tree stays
@@ -260,67 +341,14 @@ impl<P: Platform> Shared<'_, P> {
     ) -> Option<(u32, u32)> {
         trees.find_map(|tree| {
             let header = self.trees.header(tree)?;
-            let may_serve = self.is_unowned(header)
-                && self.trees.is_filled(header, Fill::Partly)
-                && self.trees.may_serve(header, wanted.frames, wanted.order)
-                && self.trees.suits(header, wanted.kind);
-            let found = may_serve.then(|| self.take_unowned(id, (tree, header), wanted, false));
+            let is_partly = self.is_unowned(header)
+                && self.trees.rate(header, wanted, false) == Some(Rate::Partly);
+            let found = is_partly.then(|| self.take_unowned(id, (tree, header), wanted, false));
             match found {
                 Some(Found::Taken(tree, start)) => Some((tree, start)),
                 _ => None,
             }
         })
-    }
-
-    /// Takes a block of the lowest tree of some groups with the given fill level.
-    fn search_window(
-        &self,
-        id: u32,
-        (groups, first): (Range<u32>, u32),
-        wanted: Wanted,
-        (fill, any): (Fill, bool),
-    ) -> Found {
-        let mut elsewhere = false;
-        let mut unused = None;
-        for group in groups.start.max(first / GROUP)..groups.end {
-            let marks = self.marks(group).map(|word| word.load(Ordering::Relaxed));
-            let below = bit_runs::first(first.saturating_sub(group * GROUP));
-            let mut candidates = !(marks.unwrap_or(u64::MAX) | below);
-            while candidates != 0 {
-                let tree = group * GROUP + candidates.trailing_zeros();
-                candidates &= candidates - 1;
-                let Some(header) = self.trees.header(tree) else {
-                    break;
-                };
-                if !self.is_unowned(header) {
-                    elsewhere |= self.is_of_another(header, id);
-                    continue;
-                }
-                // A request that must not wait is refused after the last pass. There, a hint alone excludes no tree.
-                let is_last = any && matches!(fill, Fill::Any);
-                let may_serve = is_last && self.trees.must_be_claimed(header, wanted.frames)
-                    || self.trees.may_serve(header, wanted.frames, wanted.order);
-                if !self.trees.is_filled(header, fill)
-                    || !may_serve
-                    || !(any || self.trees.suits(header, wanted.kind))
-                {
-                    continue;
-                }
-                if fill == Fill::Whole && self.trees.is_whole(header) {
-                    unused = unused.or(Some((tree, header)));
-                    continue;
-                }
-                match self.take_unowned(id, (tree, header), wanted, any) {
-                    Found::Nothing(busy) => elsewhere |= busy,
-                    found => return found,
-                }
-            }
-        }
-        // Of the wholly free trees, only the first one is tried here. The last pass tries all of them.
-        match unused.map(|tree| self.take_unowned(id, tree, wanted, any)) {
-            Some(Found::Taken(tree, start)) => Found::Taken(tree, start),
-            _ => Found::Nothing(elsewhere),
-        }
     }
 
     /// Claims a tree and takes a block of it.

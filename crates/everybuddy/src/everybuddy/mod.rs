@@ -15,9 +15,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `word` | the planes of a word, and the header of a tree |
+//! | `wanted` | a checked request |
 //! | `tree` | trees, and what the owner of a tree does with its words |
 //! | `heads` | a byte per frame: what was allocated there, or that it is reserved |
-//! | `wanted` | a checked request |
 //! | `foreign` | trees that a CPU does not own: claims, frees into them, searches |
 //! | `geometry` | how many trees there are, and what else the machine decides |
 //! | `fitting` | whether memory is short, and the smallest block of a tree |

@@ -28,6 +28,7 @@ use crate::bit_runs::{WORD, WORD_ORDER, block, blocks, find, first, first_block}
 use crate::frame::{Index, Order};
 use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
+use super::wanted::Wanted;
 use super::word::{Header, Kind, Word};
 
 /// The words of the largest tree.
@@ -48,22 +49,23 @@ const PARTLY: u32 = 4;
 /// A tree is nearly whole if less than one word in this number is in use.
 const NEARLY: u32 = 8;
 
-/// How much of a tree is free, which decides which tree a CPU claims for small requests.
+/// How well a tree serves a small request, best first. A claim costs as much as many hits, so trees that serve further
+/// requests come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fill {
+pub(crate) enum Rate {
     /// Several split words have free frames: the tree is in use already, and serves more than a few requests.
     Partly,
-    /// At least one word is wholly free.
+    /// A word is wholly free.
     Whole,
-    /// Any.
-    Any,
+    /// All words are.
+    Unused,
+    /// A few frames of split words are free.
+    Rest,
 }
 
-impl Fill {
-    /// Every fill, in the order in which a small request looks for trees.
-    pub(crate) const SMALL: &[Fill] = &[Fill::Partly, Fill::Whole, Fill::Any];
-    /// The same for a request of a word or more.
-    pub(crate) const LARGE: &[Fill] = &[Fill::Any];
+impl Rate {
+    /// The number of rates.
+    pub(crate) const COUNT: usize = Self::Rest as usize + 1;
 }
 
 /// Which words of an own tree serve a request for small blocks.
@@ -500,14 +502,24 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         header.any.peek() | header.inbox.load(Ordering::Relaxed) | whole != 0
     }
 
-    /// Returns `true` if a tree is filled like this. A hint, as [`may_serve`](Self::may_serve).
-    pub(crate) fn is_filled(&self, header: &Header<P>, fill: Fill) -> bool {
-        let any = header.any.peek() | header.inbox.load(Ordering::Relaxed);
-        match fill {
-            Fill::Partly => any.count_ones() * PARTLY >= self.words_per_tree(),
-            Fill::Whole => header.split.peek() & self.extent() != self.extent(),
-            Fill::Any => true,
+    /// Says how well a tree serves a small request; `None` if it does not. If it is for frames of another kind, it does
+    /// only if `any` is true. A hint, as [`may_serve`](Self::may_serve).
+    #[inline]
+    pub(crate) fn rate(&self, header: &Header<P>, wanted: Wanted, any: bool) -> Option<Rate> {
+        let is_serving = self.may_serve(header, wanted.frames, wanted.order)
+            && (any || self.suits(header, wanted.kind));
+        if !is_serving {
+            return None;
         }
+        let open = header.any.peek() | header.inbox.load(Ordering::Relaxed);
+        if open.count_ones() * PARTLY >= self.words_per_tree() {
+            return Some(Rate::Partly);
+        }
+        Some(match !header.split.peek() & self.extent() {
+            0 => Rate::Rest,
+            whole if whole == self.extent() => Rate::Unused,
+            _ => Rate::Whole,
+        })
     }
 
     /// Returns `true` if a tree is for frames of a kind, or wholly free. A hint, like [`may_serve`](Self::may_serve).

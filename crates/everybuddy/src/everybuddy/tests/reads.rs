@@ -130,6 +130,31 @@ fn a_search_for_whole_words_reads_no_word() {
     }
 }
 
+/// All words of the first trees are in use.
+#[test]
+fn a_search_looks_once_at_a_tree_that_does_not_serve() {
+    let headers = [(); 4].map(|()| Header::<Counting>::zero());
+    let words = [(); 16].map(|()| word::Word::<Counting>::zero());
+    headers[..3]
+        .iter()
+        .for_each(|header| header.split.set(0b1111));
+    let shared = Shared {
+        trees: AllTrees::new(&headers, &words, 8),
+        spent: &[NativeAtomicU64::new(0)],
+        heads: Heads::new(&[], Order::ZERO),
+        windows: foreign::Windows::new(4, 1),
+    };
+    let wanted = Wanted {
+        frames: 1,
+        order: Order::ZERO,
+        kind: Kind::Staying,
+    };
+    let found = shared.search(1, (0, 0), wanted, false);
+    assert!(matches!(found, foreign::Found::Taken(3, 768)));
+    let reads = headers[..3].iter().map(|header| header.split.reads.get());
+    assert!(reads.eq([1; 3]));
+}
+
 #[test]
 fn a_search_for_a_run_reads_the_words_that_can_end_it() {
     // Words 0 and 2 begin runs of an aligned word and a part; only 0 is whole.
