@@ -90,7 +90,7 @@ use heads::Heads;
 use local::Local;
 use range::Absent;
 use tree::AllTrees;
-use wanted::{Wanted, is_large};
+use wanted::Wanted;
 use word::{Header, Kind, Word};
 
 /// Trees of frames that CPUs own.

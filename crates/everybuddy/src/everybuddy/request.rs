@@ -23,7 +23,7 @@
 
 use crate::error::{AllocateError, FreeError};
 use crate::frame::Order;
-use crate::platform::Platform;
+use crate::platform::{AtomicWord, Ordering, Platform};
 use crate::probe::{Event, Probe};
 use crate::request::Flags;
 
