@@ -165,7 +165,7 @@ impl<P: Platform> LlFree<'_, P> {
         frames: u32,
         order: Order,
     ) -> Option<u32> {
-        for (fill, tree) in self.preferred(last) {
+        for (fill, tree) in self.preferred(last, TreeFill::PREFERRED) {
             // Frames that are free in different children serve no block.
             if frames > 1 && !self.tree_may_have(tree, frames, order, fill) {
                 continue;
@@ -189,8 +189,18 @@ impl<P: Platform> LlFree<'_, P> {
     }
 
     /// Takes a block in a tree that no CPU has reserved, and reserves none: smaller requests would follow it there.
+    ///
+    /// The tree where the CPU took such a block last serves it until it has no more, so requests seldom search. A huge
+    /// frame breaks no other one, so the next tree that has one serves it: looking for a partly used tree first would
+    /// be a search of all trees while there is none.
     fn find_unreserved(&self, last: u32, frames: u32, order: Order) -> Option<u32> {
-        self.preferred(last).find_map(|(fill, tree)| {
+        let same = (TreeFill::Any, self.upper.tree_of(last));
+        let fills = match frames {
+            ..CHILD => TreeFill::PREFERRED,
+            _ => &[TreeFill::Any],
+        };
+        let mut trees = core::iter::once(same).chain(self.preferred(last, fills));
+        trees.find_map(|(fill, tree)| {
             if !self.tree_may_have(tree, frames, order, fill) {
                 return None;
             }
@@ -200,16 +210,19 @@ impl<P: Platform> LlFree<'_, P> {
         })
     }
 
-    /// Returns the trees in the order in which they are tried, each with what is required of it.
-    fn preferred(&self, last: u32) -> impl Iterator<Item = (TreeFill, u32)> {
+    /// Returns the trees in the order in which they are tried, each with what is required of it: all trees from that
+    /// of `last` on for each of `fills`.
+    fn preferred(
+        &self,
+        last: u32,
+        fills: &'static [TreeFill],
+    ) -> impl Iterator<Item = (TreeFill, u32)> {
         let trees = self.upper.trees.len() as u32;
         let first = self.upper.tree_of(last);
-        [TreeFill::Partly, TreeFill::Free, TreeFill::Any]
-            .into_iter()
-            .flat_map(move |fill| {
-                let trees = (first..trees).chain(0..first);
-                trees.map(move |tree| (fill, tree))
-            })
+        fills.iter().flat_map(move |fill| {
+            let trees = (first..trees).chain(0..first);
+            trees.map(move |tree| (*fill, tree))
+        })
     }
 
     /// Returns `true` if no CPU has reserved a tree, and a child of it may have a free run.

@@ -18,6 +18,8 @@ use crate::testing::{Random, order};
 use crate::withdrawn::{Withdrawn, WithdrawnFrames};
 use crate::{Block, CpuId, FrameAllocator, FrameState, Setup};
 
+mod loads;
+
 #[test]
 fn runs_in_a_word_are_found_as_by_looking_at_each_place() {
     let mut random = Random(1);

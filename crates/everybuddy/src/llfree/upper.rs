@@ -83,6 +83,9 @@ pub(crate) enum TreeFill {
 }
 
 impl TreeFill {
+    /// Every fill, in the order in which a request that would use up a wholly free tree looks for trees.
+    pub(crate) const PREFERRED: &[TreeFill] = &[TreeFill::Partly, TreeFill::Free, TreeFill::Any];
+
     /// Returns `true` if a tree of 2^shift frames, `free` of them free, is filled like this.
     pub(crate) const fn fits(self, free: u32, shift: u32) -> bool {
         let (all, few) = (1u32 << shift, 1u32 << (shift - 4));
