@@ -11,7 +11,9 @@ use everybuddy_workload::{Variant, WORKLOADS, WorkloadInfo};
 
 use super::output::Style;
 use super::table::{self, Better, Column};
+use everybuddy_measure::bench::outcome::extremes;
 use everybuddy_measure::bench::ratio::Ratio;
+use everybuddy_measure::bench::rows::ROUND_TRIP;
 use everybuddy_measure::bench::visit::LARGE_ORDERS;
 use everybuddy_measure::bench::{BenchPlan, Verdict};
 use everybuddy_measure::claim::bench::EXPERIMENT;
@@ -355,6 +357,12 @@ impl<'b> Benchmark<'b> {
         own.map(|row| row.value as u64).sum()
     }
 
+    /// Returns the round trips of a cache line before all rounds on several threads.
+    fn round_trips(&self) -> Vec<f64> {
+        let of_rounds = self.rounds.iter().filter(|(key, _)| key.3 == ROUND_TRIP);
+        of_rounds.flat_map(|(_, values)| values).copied().collect()
+    }
+
     /// Returns the median of all latencies' relative spread over the rounds.
     fn spread(&self) -> f64 {
         let mut spreads = Vec::new();
@@ -509,6 +517,15 @@ pub fn closing(
             timer.mean(),
         ),
     );
+    let trips = benchmark.round_trips();
+    if let Some((least, most)) = extremes(&trips) {
+        let [least, most, middle] = [least, most, median(trips)].map(nanos);
+        let text = format!(
+            "{least} to {most} ns to the other CPU and back (median {middle}), before each round on several threads: \
+             {ROUND_TRIP} in the rows"
+        );
+        out += &style.wrapped("  line", 12, &text);
+    }
     let processor = machine.processor.as_deref().unwrap_or("unknown processor");
     let cores = machine
         .cores

@@ -87,6 +87,45 @@ fn rows_are_whole_and_tables_fit() {
     );
 }
 
+/// Measuring needs threads, not CPUs: two threads may share one.
+#[test]
+fn rounds_on_several_threads_have_the_time_of_a_line_between_their_cpus() {
+    let folder = Folder::new("bench-line");
+    let rows = folder.file("b.jsonl");
+    let run = |threads: &str| {
+        let short = "bench --memory 16MiB --shrink 500 --rounds 2 --workloads hot:order0";
+        let out = everybuddy!("{short} --systems bs,everybuddy --threads {threads} --json {rows}");
+        let out = out.succeeded();
+        let is_trip = |row: &Value| row["metric"] == "line_round_trip";
+        let rows: Vec<Value> = json(&text(&rows)).into_iter().filter(is_trip).collect();
+        (out.lines().any(|line| line.starts_with("  line  ")), rows)
+    };
+    assert_eq!(run("1"), (false, vec![]));
+    let (is_shown, rows) = run("1,2");
+    assert!(is_shown);
+    for system in ["bs", "everybuddy"] {
+        let of_system = |statistic: &str, experiment: &str| -> f64 {
+            let own = rows.iter().filter(|row| {
+                row["system"] == system
+                    && row["statistic"] == statistic
+                    && row["experiment"] == experiment
+            });
+            let own: Vec<&Value> = own.collect();
+            assert_eq!(own.len(), 1, "{system} {statistic} {experiment}: {rows:?}");
+            assert_eq!(
+                (&own[0]["cpus"], &own[0]["unit"]),
+                (&2.into(), &"ns".into())
+            );
+            own[0]["value"].as_f64().unwrap()
+        };
+        let rounds = [0, 1].map(|round| of_system("value", &format!("bench@{round}")));
+        assert!(rounds.iter().all(|nanos| *nanos > 0.0), "{rounds:?}");
+        let ends = ["min", "max"].map(|end| of_system(end, "bench"));
+        assert_eq!(ends, [rounds[0].min(rounds[1]), rounds[0].max(rounds[1])]);
+    }
+    assert_eq!(rows.len(), 2 * (3 + 2));
+}
+
 #[test]
 fn frames_are_used_by_all_contenders_alike() {
     let chosen = "--systems floor,bs,everybuddy --threads 1 --json -";

@@ -37,13 +37,18 @@ impl Meeting {
         let mut attempt = 0;
         // Acquire: pairs with the `fetch_add` above.
         while self.arrived.load(Ordering::Acquire) < wanted {
-            if self.is_off.load(Ordering::Relaxed) {
+            if self.is_off() {
                 return None;
             }
             Yielding::pause(attempt);
             attempt += 1;
         }
         Some(())
+    }
+
+    /// Returns `true` if a thread has died.
+    pub(crate) fn is_off(&self) -> bool {
+        self.is_off.load(Ordering::Relaxed)
     }
 
     /// Returns a guard that cancels the barrier unless it is disarmed.

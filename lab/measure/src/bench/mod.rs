@@ -10,6 +10,7 @@
 //! | [`contender_spec`] | contenders by name |
 //! | `perform` | the timed loops |
 //! | `meeting` | a barrier for the threads between sections |
+//! | `round_trip` | the time of a cache line between two threads |
 //! | [`visit`] | one workload on a new allocator, on its threads |
 //! | `counted` | a system whose operations are counted instead |
 //! | `check` | contenders checked against a shadow of memory |
@@ -33,6 +34,7 @@ pub mod outcome;
 mod peer;
 mod perform;
 pub mod ratio;
+mod round_trip;
 pub mod rows;
 pub mod start;
 pub mod visit;

@@ -61,6 +61,8 @@ pub struct Cell {
     pub parts: Vec<(Part, [Vec<f64>; 2])>,
     /// The regions of 2 MiB that the last working set of each round spans, over the fewest.
     pub spread: Vec<f64>,
+    /// The nanoseconds of a cache line between two threads and back, in each round; empty with one thread.
+    pub round_trips: Vec<f64>,
     /// Whether all sections of some round were disturbed; its time is then the median of the disturbed sections.
     pub is_disturbed: bool,
     /// The number of valid sections.
@@ -92,6 +94,7 @@ impl Cell {
         }
         self.metadata_bytes = visited.metadata_bytes;
         self.spread.extend(visited.spread);
+        self.round_trips.extend(visited.round_trip);
         for part in [Part::Pair, Part::Allocate, Part::Free, Part::Operation] {
             let of = |times: &[(Part, [f64; 2])]| -> [Vec<f64>; 2] {
                 let of_part = || times.iter().filter(|time| time.0 == part);

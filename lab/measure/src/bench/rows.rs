@@ -18,6 +18,8 @@ use crate::rows::{Row, rounded};
 const EXPERIMENT: &str = "bench";
 /// The source of rows about start-up times.
 pub const START: &str = "start";
+/// The metric of a cache line's way to another CPU and back.
+pub const ROUND_TRIP: &str = "line_round_trip";
 
 fn common(contender: &ContenderSpec, source: &str, threads: u16, seed: u64) -> Row {
     let (system, options) = contender.parts();
@@ -92,6 +94,12 @@ fn cell_rows(
         let spread = median(cell.spread.clone());
         push("all", Some(9), "owner_spread", "value", spread);
     }
+    if let Some((least, most)) = extremes(&cell.round_trips) {
+        let middle = median(cell.round_trips.clone());
+        for (statistic, value) in [("p50", middle), ("min", least), ("max", most)] {
+            push("all", None, ROUND_TRIP, statistic, value);
+        }
+    }
     if let Some(bytes) = cell.metadata_bytes {
         let value = bytes as f64 / results.plan.memory.frames as f64;
         push("all", None, "metadata_bytes_per_frame", "value", value);
@@ -106,23 +114,25 @@ fn cell_rows(
     let disturbed = f64::from(u8::from(cell.is_disturbed));
     push("all", None, "rounds_disturbed", "count", disturbed);
     // Each round has its own row: ratios of contenders are formed within a round.
-    for (part, _) in &cell.parts {
-        let cpu = |own: &(usize, &'static str, f64)| variant.touches && own.2.is_finite();
-        let times = cell.rounds(*part).iter().enumerate();
-        let cpus = cell.cpu(*part).iter().enumerate();
-        let times = times.map(|(round, value)| (round, "latency", *value));
-        let cpus = cpus.map(|(round, value)| (round, "cpu_time", *value));
-        for (round, metric, value) in times.chain(cpus.filter(cpu)) {
+    let mut push_rounds = |operation, metric, values: &[f64]| {
+        for (round, value) in values.iter().enumerate().filter(|own| own.1.is_finite()) {
             rows.push(Row {
                 experiment: format!("{EXPERIMENT}@{round}"),
-                operation: operation(*part),
+                operation,
                 metric,
                 statistic: "value",
-                value: rounded(value),
+                value: rounded(*value),
                 ..common.clone()
             });
         }
+    };
+    for (part, _) in &cell.parts {
+        push_rounds(operation(*part), "latency", cell.rounds(*part));
+        if variant.touches {
+            push_rounds(operation(*part), "cpu_time", cell.cpu(*part));
+        }
     }
+    push_rounds("all", ROUND_TRIP, &cell.round_trips);
 }
 
 fn operation(part: Part) -> &'static str {

@@ -19,6 +19,7 @@ use everybuddy_workload::{Part, Section, Setting, Variant};
 use super::contender::Contender;
 use super::meeting::Meeting;
 use super::perform::{Belt, Pot, Stamps, Tools, Work, requests};
+use super::round_trip::Line;
 use crate::refusals::Refusals;
 use crate::replay::background_load;
 use crate::replay::clock::Timer;
@@ -53,6 +54,8 @@ pub struct Visited {
     pub disturbed: Vec<(Part, [f64; 2])>,
     /// The regions of 2 MiB that the last working set spans, over the fewest.
     pub spread: Option<f64>,
+    /// Nanoseconds of a cache line from the first thread to the second one and back; `None` with one thread.
+    pub round_trip: Option<f64>,
     /// Operations per item: two for a pair by one thread.
     pub operations: f64,
     /// Requests in all rounds, and those that failed.
@@ -82,6 +85,7 @@ struct ThreadResult {
     refusals: Refusals,
     failed: u64,
     operations: f64,
+    round_trip: Option<f64>,
     large_blocks: Vec<(u8, u64)>,
 }
 
@@ -112,6 +116,7 @@ impl Visit<'_> {
         let meeting = Meeting::new(threads);
         let belts: Vec<Belt> = (0..threads.div_ceil(2)).map(|_| Belt::new()).collect();
         let pot = Pot::default();
+        let line = Line::default();
         let disturbed: Vec<AtomicBool> = (0..self.most()).map(|_| AtomicBool::new(false)).collect();
         let cores = core_affinity::get_core_ids().unwrap_or_default();
         let work = |number: u16| {
@@ -126,7 +131,7 @@ impl Visit<'_> {
                 pot,
                 touched,
             };
-            self.work(contender, number, &meeting, tools, &disturbed)
+            self.work(contender, number, (&meeting, &line), tools, &disturbed)
         };
         let thread_results: Option<Vec<ThreadResult>> = thread::scope(|scope| {
             let work = &work;
@@ -158,7 +163,7 @@ impl Visit<'_> {
         &self,
         contender: &dyn Contender,
         number: u16,
-        meeting: &Meeting,
+        (meeting, line): (&Meeting, &Line),
         tools: Tools<'_>,
         disturbed: &[AtomicBool],
     ) -> Option<ThreadResult> {
@@ -180,11 +185,17 @@ impl Visit<'_> {
             meeting.meet()?;
         }
         worker.take_counts();
+        let mut thread_result = ThreadResult::default();
+        match number {
+            _ if !self.is_timed || self.setting.threads == 1 => {}
+            0 => thread_result.round_trip = Some(line.send(self.timer, meeting)?),
+            1 => line.answer(meeting)?,
+            _ => {}
+        }
         worker.watch(true);
         let budget = self.timer.ticks(self.budget);
         let steady = self.is_timed.then(|| Steady::on(usize::from(number)));
         let is_steady = || steady.is_none_or(Steady::is_steady);
-        let mut thread_result = ThreadResult::default();
         let mut counted = 0;
         let mut round = 0;
         while round < self.most() && counted < self.repeats {
@@ -254,6 +265,7 @@ impl Visit<'_> {
             return visited;
         };
         visited.operations = first.operations;
+        visited.round_trip = first.round_trip;
         for (round, sections) in first.rounds.iter().enumerate().skip(self.warm() as usize) {
             for (index, section) in sections.iter().enumerate() {
                 let all: Vec<&Seen> = thread_results
