@@ -43,6 +43,7 @@ deny            1 min   ci/deny.sh
 ostd            3 min   ci/ostd.sh
 jemalloc        4 min   ci/jemalloc.sh
 work            2 min   ci/work.sh
+instructions    1 min   ci/instructions.sh --against-parent
 experiments    30 min   ci/experiments.sh
 python          5 min   ci/python.sh
 sweep           5 min   ci/sweep.sh

@@ -4,22 +4,40 @@
 #   ci/instructions.sh [OUTPUT.tsv]                  prints a table; writes the counts
 #   ci/instructions.sh --against OLD.tsv [OUTPUT]    also fails if a path takes more than before: by more than
 #                                                    2 instructions and 1 % of each operation
+#   ci/instructions.sh --against-parent [OUTPUT]     the same against the counts that the parent commit contains, so
+#                                                    that no change makes requests past the lists slower unnoticed
 #
 # examples/instructions/src/lib.rs defines the paths. PATHS=FILE counts another build of that program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 old=
-if [ "${1:-}" = --against ]; then
+parent=
+case ${1:-} in
+--against)
     old=$(realpath "$2")
     shift 2
-fi
+    ;;
+--against-parent)
+    # Of a commit, the parent is the one before; of changes that are not committed, the last commit.
+    parent=HEAD
+    if git diff --quiet HEAD -- crates examples/instructions; then parent=HEAD^; fi
+    shift
+    ;;
+esac
 if ! command -v valgrind >/dev/null; then
     echo "instructions: no valgrind (ci/install.sh installs it): skipped"
     exit 77
 fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+if [ -n "$parent" ]; then
+    old=$folder/parent
+    if ! git show "$parent:lab/simulate/src/work.tsv" >"$old" 2>/dev/null; then
+        echo "instructions: the parent commit is not here: skipped"
+        exit 77
+    fi
+fi
 program=${PATHS:-}
 if [ -z "$program" ]; then
     cargo build --quiet --release --locked -p everybuddy-example-instructions --bin paths
