@@ -269,7 +269,8 @@ impl<'a, P: Platform> FrameTable<'a, P> {
     /// Validates a frame number from outside.
     #[inline(always)]
     pub fn frame(&self, index: Index) -> Option<Frame> {
-        (index.as_usize() < self.records.len()).then_some(Frame(index.0))
+        // 32 bits, so that a list's hit keeps the number in one register.
+        (index.0 < self.frames()).then_some(Frame(index.0))
     }
 
     #[inline(always)]

@@ -8,6 +8,7 @@
 //! most the largest, runs end within the span.
 
 pub(crate) mod erased;
+mod past;
 mod range;
 
 use core::borrow::Borrow;
@@ -131,7 +132,24 @@ where
     }
 
     /// Serves a request for a block that missed the list. Out of line, so that a hit saves no registers. The request is
-    /// passed in pieces, so that a hit does not write it to memory for a call that it does not make.
+    /// passed in pieces, so that a hit does not write it to memory. Next to two calls, a hit would set up a frame.
+    #[inline(never)]
+    fn allocate_missed(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        hint: (u64, u32),
+        flags: Flags,
+        missed: Missed,
+    ) -> Result<Index, AllocateError> {
+        if Z::TRIES && order == Order::ZERO && missed.bypasses {
+            self.allocate_past(cpu, flags)
+        } else {
+            self.allocate_block(cpu, order, hint, flags, missed)
+        }
+    }
+
+    /// Serves a request for a block that a list may have to refill itself for, or that is larger than a frame.
     #[inline(never)]
     fn allocate_block(
         &self,
@@ -227,6 +245,23 @@ where
         match last_try() {
             Err(AllocateError::Exhausted) => Err(AllocateError::Busy),
             result => result.map(Frame::index),
+        }
+    }
+
+    /// Frees a block that missed the list, as [`allocate_missed`](Self::allocate_missed) allocates one.
+    #[inline(never)]
+    fn free_missed(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Index,
+        order: Order,
+        hint: (u64, u32),
+        missed: Missed,
+    ) -> Result<(), FreeError> {
+        if Z::TRIES && order == Order::ZERO && missed.bypasses {
+            self.free_past(cpu, start)
+        } else {
+            self.free_block(cpu, start, order, hint, missed)
         }
     }
 
@@ -346,9 +381,12 @@ where
                 let missed = &mut Missed::default();
                 match self.front.pop(cpu, self.zone.table(), order, hint, missed) {
                     Some(head) => Ok(head.index()),
+                    None if Z::TRIES && !self.front.caches() && order == Order::ZERO => {
+                        self.allocate_frame(cpu, request.flags)
+                    }
                     None => {
                         let hint = (hint.origin(), hint.left);
-                        self.allocate_block(cpu, order, hint, request.flags, *missed)
+                        self.allocate_missed(cpu, order, hint, request.flags, *missed)
                     }
                 }
             }
@@ -370,8 +408,11 @@ where
                 {
                     return Ok(());
                 }
+                if Z::TRIES && !self.front.caches() && order == Order::ZERO {
+                    return self.free_frame(cpu, release.start);
+                }
                 let hint = (hint.origin(), hint.left);
-                self.free_block(cpu, release.start, order, hint, *missed)
+                self.free_missed(cpu, release.start, order, hint, *missed)
             }
             Size::Frames(Frames(frames)) => {
                 let hint = (release.hint.origin(), release.hint.left);
@@ -469,6 +510,7 @@ where
             cpu,
             probe: &mut probe,
             nested: true,
+            found_held: false,
             class: Self::class(request.flags),
         };
         request.size.checked(self.max_order)?;
@@ -491,6 +533,7 @@ where
             cpu,
             probe: &mut probe,
             nested: true,
+            found_held: false,
             class: Class::Unmovable,
         };
         match release.size {

@@ -317,7 +317,7 @@ models!(
     [1, 2] overlapping_ranges_are_added,
 );
 models!(
-    inverse_single, Plain, "is+order=0+space=4KiB+line=beside";
+    inverse_single, Plain, "is+order=0+space=4KiB";
     [3] two_cpus_run_through_all_spaces,
     [2] three_cpus_take_all_frames,
 );
@@ -331,7 +331,7 @@ models!(
     [2, 3] a_used_space_is_left_and_taken,
 );
 models!(
-    sharded_single, Plain, "is+order=0+space=4KiB+line=beside+shards=8";
+    sharded_single, Plain, "is+order=0+space=4KiB+shards=8";
     [2, 3] two_cpus_run_through_all_spaces,
     [1, 2] three_cpus_take_all_frames,
 );

@@ -82,10 +82,22 @@ fn buddy_spaces_need_at_most_twelve_bytes_a_frame() {
     for name in ["is", "lis-1", "lis-31", "is+zone=one", "bs+zone=spaces"] {
         needs_at_most_twelve(name, 1);
     }
-    needs_at_most_twelve("is+line=beside", 1);
     // Spaces of one largest block, and the largest ones.
     assert!(bytes_per_frame("is+order=8+space=1MiB", 1 << 24, 64) <= 12.0);
     assert!(bytes_per_frame("is+order=18+space=1GiB", 1 << 24, 64) <= 12.0);
+}
+
+/// A space of 1,024 frames has half a KiB besides its records: bits, lists, counts and the lock.
+#[test]
+fn spaces_of_single_frames_need_half_a_byte_a_frame_besides_their_records() {
+    for name in ["is", "lis-1", "lis-31"] {
+        for shift in [16, 20, 24, 27] {
+            let bytes = bytes_per_frame(name, 1 << shift, 1);
+            // The pool, the CPU's list and the system itself are a few KiB.
+            let most = 8.5 + 4096.0 / f64::from(1 << shift);
+            assert!(bytes <= most, "{name}: {bytes} at 2^{shift} frames");
+        }
+    }
 }
 
 #[test]

@@ -98,7 +98,8 @@ fn misuse(name: &str, system: &System<'_>) {
 fn misuse_of_a_frame_in_another_cpus_space_is_an_error_and_changes_nothing() {
     for spec in [
         "is+order=3+space=32KiB",
-        "is+order=3+space=32KiB+lock=ticket+line=beside",
+        "is+order=3+space=32KiB+lock=ticket",
+        "is+order=3+space=32KiB+lock=queued",
         "is+order=3+space=64KiB+select=fresh",
         "is+order=3",
         "bs+order=3+zone=spaces+space=32KiB",

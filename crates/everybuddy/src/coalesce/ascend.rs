@@ -20,12 +20,12 @@ use crate::structure::Structure;
 pub struct Ascend;
 
 impl<P: Platform, S: Structure<P>> Coalesce<P, S> for Ascend {
-    #[inline]
+    #[inline(always)]
     fn allocate(&self, structure: &S, order: Order, probe: &mut P::Probe) -> Option<Frame> {
         structure.take_recorded(order, probe)
     }
 
-    #[inline]
+    #[inline(always)]
     fn free(&self, structure: &S, head: Frame, order: Order, probe: &mut P::Probe) {
         structure.insert_recorded(head, order, probe);
     }

@@ -103,6 +103,7 @@ where
             cpu: CpuId(0),
             probe: &mut P::Probe::default(),
             nested: false,
+            found_held: false,
             class: Class::Unmovable,
         };
         self.zone.allocate_at(caller, start, frames).map(|_| ())

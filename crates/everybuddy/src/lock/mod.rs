@@ -11,7 +11,7 @@
 //!
 //! # Invariants
 //! A [`RawLock`] passes state from `lock` to `unlock` (a queue's node), so that every known algorithm
-//! fits. A guard unlocks exactly once, when it is dropped.
+//! fits. A guard, of either kind, unlocks exactly once, when it is dropped.
 //!
 //! # Lock order
 //! | system | order |
@@ -67,11 +67,70 @@ pub(crate) struct Guard<'l, P: Platform> {
     pub(crate) probe: &'l mut P::Probe,
 }
 
+/// Why an attempt that neither waits nor calls a function did not serve its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unserved {
+    /// The lock is wanted, which was recorded, and was held.
+    LockHeld,
+    /// Any other reason.
+    Other,
+}
+
+/// Holds a lock that was free, until it is dropped. Neither the acquisition nor the release is a call, so a function
+/// that does the rest of its work elsewhere saves no registers; with a [`Guard`] it would.
+///
+/// The compiler keeps that promise only if the code in between contains no panic.
+pub(crate) struct InlineGuard<'l, P: Platform> {
+    lock: &'l ZoneLock<'l, P>,
+    /// The caller's probe.
+    pub(crate) probe: &'l mut P::Probe,
+}
+
+impl<'l, P: Platform> InlineGuard<'l, P> {
+    /// Acquires the lock if it is free, and of a kind that can be acquired this way.
+    #[inline(always)]
+    pub(crate) fn try_lock(
+        lock: &'l ZoneLock<'l, P>,
+        probe: &'l mut P::Probe,
+    ) -> Result<Self, Unserved> {
+        if !lock.is_inline() {
+            return Err(Unserved::Other);
+        }
+        probe.record(Event::LockWanted);
+        lock.try_lock_inline().ok_or(Unserved::LockHeld)?;
+        probe.record(Event::Lock {
+            contended: false,
+            waits: 0,
+        });
+        Ok(Self { lock, probe })
+    }
+}
+
+impl<P: Platform> Drop for InlineGuard<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.lock.unlock_inline();
+        self.probe.record(Event::Unlock);
+    }
+}
+
 impl<'l, P: Platform> Guard<'l, P> {
     /// Acquires the lock.
     #[inline]
     pub(crate) fn lock(lock: &'l ZoneLock<'l, P>, probe: &'l mut P::Probe) -> Self {
         acquire(lock, probe);
+        Self { lock, probe }
+    }
+
+    /// Acquires the lock after [`InlineGuard::try_lock`] found it held: the same wait goes on.
+    #[inline]
+    pub(crate) fn lock_held(lock: &'l ZoneLock<'l, P>, probe: &'l mut P::Probe) -> Self {
+        let polls = lock.lock_held();
+        probe.record(Event::Lock {
+            contended: true,
+            // A fair lock may have become free before its first poll.
+            waits: polls.max(1),
+        });
         Self { lock, probe }
     }
 
@@ -223,7 +282,34 @@ mod tests {
     /// Waits for a lock that the same thread holds, and releases it in the third wait.
     struct Unlocking;
 
-    type Deterministic = Native<Unlocking, Counts>;
+    type Deterministic = Native<Unlocking, Log>;
+
+    /// Counts also how often a lock was wanted.
+    #[derive(Default)]
+    struct Log {
+        counts: Counts,
+        wanted: u64,
+    }
+
+    impl Log {
+        /// Returns how often a lock was wanted, acquired, and found held, and the polls.
+        fn seen(&self) -> (u64, u64, u64, u64) {
+            let Counts {
+                locks,
+                locks_contended,
+                lock_waits,
+                ..
+            } = self.counts;
+            (self.wanted, locks, locks_contended, lock_waits)
+        }
+    }
+
+    impl Probe for Log {
+        fn record(&mut self, event: Event) {
+            self.counts.record(event);
+            self.wanted += u64::from(event == Event::LockWanted);
+        }
+    }
 
     std::thread_local! {
         static HELD: Cell<Option<&'static ZoneLock<'static, Deterministic>>> = const { Cell::new(None) };
@@ -241,16 +327,63 @@ mod tests {
     fn an_acquisition_counts_its_polls_and_is_contended_if_there_was_one() {
         for locks in all() {
             let lock: &ZoneLock<'_, Deterministic> = Box::leak(Box::new(ZoneLock::new(locks)));
-            let mut counts = Counts::default();
-            let of = |counts: &Counts| (counts.locks, counts.locks_contended, counts.lock_waits);
-            drop(Guard::lock(lock, &mut counts));
-            drop(Guard::try_lock(lock, &mut counts));
-            assert_eq!(of(&counts), (2, 0, 0), "the lock was free");
+            let mut log = Log::default();
+            drop(Guard::lock(lock, &mut log));
+            drop(Guard::try_lock(lock, &mut log));
+            assert_eq!(log.seen(), (2, 2, 0, 0), "the lock was free");
             lock.lock();
             HELD.set(Some(lock));
-            drop(Guard::lock(lock, &mut counts));
+            drop(Guard::lock(lock, &mut log));
             // It waits three times, and finds the lock free at the fourth poll.
-            assert_eq!(of(&counts), (3, 1, 4));
+            assert_eq!(log.seen(), (3, 3, 1, 4));
+        }
+    }
+
+    #[test]
+    fn a_wait_after_an_attempt_that_found_the_lock_held_is_one_acquisition() {
+        let [spin, ticket, queued] = all();
+        for locks in [spin, ticket] {
+            let lock: &ZoneLock<'_, Deterministic> = Box::leak(Box::new(ZoneLock::new(locks)));
+            let mut log = Log::default();
+            for _ in 0..2 {
+                let guard = InlineGuard::try_lock(lock, &mut log).ok();
+                assert!(guard.is_some() && lock.try_lock().is_none());
+            }
+            assert_eq!(log.seen(), (2, 2, 0, 0), "it was free");
+            lock.lock();
+            HELD.set(Some(lock));
+            let tried = InlineGuard::try_lock(lock, &mut log).err();
+            assert_eq!(tried, Some(Unserved::LockHeld));
+            drop(Guard::lock_held(lock, &mut log));
+            assert_eq!(log.seen(), (3, 3, 1, 4));
+            // The lock became free before the first poll.
+            let tried = |log: &mut Log| InlineGuard::try_lock(lock, log).err();
+            lock.lock();
+            assert_eq!(tried(&mut log), Some(Unserved::LockHeld));
+            lock.unlock();
+            drop(Guard::lock_held(lock, &mut log));
+            assert_eq!(log.seen().0, 4);
+            assert_eq!((log.counts.locks, log.counts.locks_contended), (4, 2));
+        }
+        let lock = ZoneLock::<Deterministic>::new(queued);
+        let mut log = Log::default();
+        let tried = InlineGuard::try_lock(&lock, &mut log).err();
+        assert_eq!((tried, log.wanted), (Some(Unserved::Other), 0));
+    }
+
+    #[test]
+    fn a_panic_releases_a_lock_that_was_acquired_inline() {
+        let [spin, ticket, _] = all::<Deterministic>();
+        for locks in [spin, ticket] {
+            let lock = ZoneLock::new(locks);
+            let work = std::panic::AssertUnwindSafe(|| {
+                let log = &mut Log::default();
+                let guard = InlineGuard::try_lock(&lock, log).ok();
+                std::panic::resume_unwind(Box::new(guard.is_some()));
+            });
+            let payload = std::panic::catch_unwind(work).unwrap_err();
+            assert_eq!(payload.downcast_ref(), Some(&true), "it was acquired");
+            assert!(lock.try_lock().is_some(), "it was released");
         }
     }
 }

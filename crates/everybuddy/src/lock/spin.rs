@@ -24,9 +24,10 @@ impl<P: Platform> SpinLock<P> {
         }
     }
 
+    /// Acquires the lock after an attempt that found it held. Returns how many times it polled.
     #[cold]
     #[inline(never)]
-    fn contend(&self) -> u32 {
+    pub(super) fn contend(&self) -> u32 {
         let mut attempt = 0;
         loop {
             if self.word.load(Ordering::Relaxed) == 0 && self.try_lock().is_some() {

@@ -68,6 +68,10 @@ impl<P: Platform> RawLock<P> for TicketLock<P> {
     fn try_lock(&self) -> Option<()> {
         // Acquire: pairs with the release in `unlock`.
         let served = self.served.load(Ordering::Acquire);
+        // A look first: an exchange that fails would take the line from the holder.
+        if self.next.load(Ordering::Relaxed) != served {
+            return None;
+        }
         // Relaxed: the exchange succeeds only if no CPU has drawn the ticket `served`, which was read before.
         self.next
             .compare_exchange(

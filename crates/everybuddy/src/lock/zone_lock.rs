@@ -120,6 +120,43 @@ impl<'a, P: Platform> ZoneLock<'a, P> {
         }
     }
 
+    /// Returns `true` if the lock is acquired and released without a call of a function while no other CPU wants it:
+    /// not a queued lock, whose holder may have to change a waiter's line.
+    #[inline(always)]
+    pub(super) fn is_inline(&self) -> bool {
+        !matches!(self, Self::Queued(..))
+    }
+
+    /// Acquires such a lock if it is free. Fails for the others.
+    #[inline(always)]
+    pub(super) fn try_lock_inline(&self) -> Option<()> {
+        match self {
+            Self::Spin(lock) => lock.try_lock(),
+            Self::Ticket(lock) => lock.try_lock(),
+            Self::Queued(..) => None,
+        }
+    }
+
+    /// Releases such a lock. The others are not acquired this way.
+    #[inline(always)]
+    pub(super) fn unlock_inline(&self) {
+        // Not a `match`: it would compare with the queued kind first.
+        if let Self::Spin(lock) = self {
+            lock.unlock(&());
+        } else if let Self::Ticket(lock) = self {
+            lock.unlock(&());
+        }
+    }
+
+    /// Acquires the lock after an attempt that found it held. Returns how many times it had to poll.
+    #[inline]
+    pub(super) fn lock_held(&self) -> u32 {
+        match self {
+            Self::Spin(lock) => lock.contend(),
+            fair => fair.lock_fair(),
+        }
+    }
+
     /// Releases the lock.
     #[inline]
     pub(crate) fn unlock(&self) {

@@ -5,6 +5,10 @@
 //!
 //! # Invariants
 //! `starts[order]` is where the words of that level begin.
+//!
+//! # Design decisions
+//! A bit outside of the words, which no block of the memory has, reads as clear. Single bits are therefore read and
+//! written without a panic, for which the compiler would keep the zone's lock in a saved register.
 
 use super::levels::LEVELS;
 use crate::frame::Order;
@@ -54,68 +58,39 @@ impl<'a, P: Platform> LevelBits<'a, P> {
         }
     }
 
-    /// Returns the word and the mask of a block's bit. The block lies in this memory.
+    /// Returns the word of a block's bit and its place there. The block lies in this memory, so there is one.
     #[inline(always)]
-    fn locate(&self, head: Frame, order: Order) -> (&'a P::Cell<u64>, u64) {
-        let group = (head.index().0 - self.first) >> order.get();
-        let word = self.starts[order.index() & (LEVELS - 1)] + group / 64;
-        (&self.words[word as usize], 1 << (group % 64))
+    fn locate(&self, head: Frame, order: Order) -> (Option<&'a P::Cell<u64>>, u32) {
+        let group = head.index().0.wrapping_sub(self.first) >> (order.get() & 31);
+        let word = self.starts[order.index() & (LEVELS - 1)].wrapping_add(group / 64);
+        (self.words.get(word as usize), group % 64)
     }
 
     /// Returns `true` if a block's bit is set.
     #[inline(always)]
     pub(crate) fn get(&self, head: Frame, order: Order) -> bool {
-        let (word, mask) = self.locate(head, order);
-        word.get() & mask != 0
-    }
-
-    /// Sets the bit of the largest block, up to `last`, to which a frame can ascend: while its buddy's bit is set.
-    /// Calls `look` for each bit that it reads. Returns the block's order. O(orders).
-    #[inline(always)]
-    pub(crate) fn ascend(&self, frame: Frame, last: Order, mut look: impl FnMut()) -> Order {
-        // The number of the buddy. The lower of two blocks has an even number.
-        let mut buddy = u64::from(frame.index().0 - self.first) ^ 1;
-        // The smaller number spares the check of an index.
-        let last = last.index().min(LEVELS - 1);
-        let mut level = 0;
-        while level < last {
-            let word = self.starts[level] + (buddy / 64) as u32;
-            look();
-            if self.words[word as usize].get() & 1 << (buddy % 64) == 0 {
-                break;
-            }
-            buddy = (buddy / 2) ^ 1;
-            level += 1;
-        }
-        let own = buddy ^ 1;
-        let word = &self.words[(self.starts[level] + (own / 64) as u32) as usize];
-        let mask = 1 << (own % 64);
-        debug_assert!(
-            word.get() & mask == 0,
-            "level {level} at {:?}",
-            frame.index()
-        );
-        word.set(word.get() | mask);
-        Order::saturating(level as u32)
+        let (word, bit) = self.locate(head, order);
+        word.is_some_and(|word| word.get() & 1 << bit != 0)
     }
 
     /// Sets a block's bit, which is clear.
     #[inline(always)]
     pub(crate) fn set(&self, head: Frame, order: Order) {
-        let (word, mask) = self.locate(head, order);
-        debug_assert!(word.get() & mask == 0, "{order:?} at {:?}", head.index());
-        word.set(word.get() | mask);
+        debug_assert!(!self.get(head, order), "{order:?} at {:?}", head.index());
+        if let (Some(word), bit) = self.locate(head, order) {
+            word.set(word.get() | 1 << bit);
+        }
     }
 
     /// Clears a block's bit, which is set.
     #[inline(always)]
     pub(crate) fn clear(&self, head: Frame, order: Order) {
-        let (word, mask) = self.locate(head, order);
-        debug_assert!(word.get() & mask != 0, "{order:?} at {:?}", head.index());
-        // A rotation, although it is `!mask`: where a block's bit is read and seldom cleared, the compiler would
-        // compute the mask before the read, also for all bits that turn out to be clear.
-        let group = (head.index().0 - self.first) >> order.get();
-        word.set(word.get() & (!1u64).rotate_left(group % 64));
+        debug_assert!(self.get(head, order), "{order:?} at {:?}", head.index());
+        // A rotation, although it is a mask: where a block's bit is read and seldom cleared, the compiler would compute
+        // the mask before the read, also for all bits that turn out to be clear.
+        if let (Some(word), bit) = self.locate(head, order) {
+            word.set(word.get() & (!1u64).rotate_left(bit));
+        }
     }
 
     /// Returns the blocks of `order` within the block of order `whole` that starts at `head`, lowest address first. A

@@ -22,16 +22,17 @@
 //! # Design decisions
 //! The paper does not decide the following. A frame is inserted at the head of its list and removed from there. A
 //! block of order j is the one, in the group at the highest level, that contains that group's representative: any
-//! other would leave a group without one.
+//! other would leave a group without one. The levels have no lengths, since the bits of a level show its elements; the
+//! free frames are counted. The heads of the lists are next to the rest, so one or two lines serve a request.
 //!
 //! # Complexity
 //! Removing one frame takes O(1) list operations, in O(orders), with one insertion. Removing a block of m frames
-//! takes O(m), in O(m × orders). Two bits per frame in addition to the records.
+//! takes O(m), in O(m × orders). Counting blocks is O(frames / 32). Two bits per frame in addition to the records.
 
 use core::ops::Range;
 
-use super::bits::LevelBits;
-use super::levels::LevelLists;
+use super::group_bits::GroupBits;
+use super::levels::{Head, LEVELS};
 use super::{Placed, Structure, StructureKind, StructurePlace};
 use crate::detail::Detail;
 use crate::frame::Order;
@@ -41,39 +42,75 @@ use crate::probe::{Event, NoProbe, Probe};
 use crate::snapshot::Violation;
 
 /// iBuddy's free area.
+#[repr(C)]
 pub struct Inverse<'a, P: Platform> {
-    lists: LevelLists<'a, P>,
-    bits: LevelBits<'a, P>,
-    max_order: Order,
     /// The paper's `next_allocation_level`: one more than the highest level that is not empty, 0 if all are.
-    next_allocation_level: &'a P::Cell<u32>,
+    next_allocation_level: P::Cell<u32>,
+    /// Free frames.
+    free: P::Cell<u32>,
+    max_order: Order,
+    bits: GroupBits<'a, P>,
+    table: FrameTable<'a, P>,
+    /// The list of each level.
+    heads: [Head<P>; LEVELS],
 }
 
 impl<'a, P: Platform> Placed<'a, P> for Inverse<'a, P> {
     const KIND: StructureKind = StructureKind::Frames;
 
     fn new(place: StructurePlace<'a, P>) -> Self {
-        let lists = LevelLists::new(place.table, place.levels);
         Self {
-            next_allocation_level: lists.spare(),
-            lists,
-            bits: LevelBits::new(place.bits, place.first, place.blocks, place.max_order),
+            next_allocation_level: P::Cell::new(0),
+            free: P::Cell::new(0),
             max_order: place.max_order,
+            bits: GroupBits::new(place.bits, place.first),
+            table: place.table,
+            heads: core::array::from_fn(|_| Head::new()),
         }
     }
 }
 
+/// Returns an order as a level.
+#[inline(always)]
+fn level_of(order: Order) -> u32 {
+    order.index() as u32
+}
+
 impl<P: Platform> Inverse<'_, P> {
+    /// Where the heads of the lists begin.
+    #[cfg(test)]
+    pub(crate) const LISTS: usize = core::mem::offset_of!(Self, heads);
+
     /// Returns an order's free frames in the order of their list.
     #[cfg(test)]
     pub(crate) fn heads(&self, order: Order) -> impl Iterator<Item = Frame> + '_ {
-        self.lists.iter(order)
+        self.head(level_of(order)).iter(self.table)
     }
 
     /// Returns `true` if the bit of this group is set.
     #[cfg(test)]
     pub(crate) fn bit(&self, head: Frame, order: Order) -> bool {
-        self.bits.get(head, order)
+        self.bits.get(head, level_of(order))
+    }
+
+    #[inline(always)]
+    fn head(&self, level: u32) -> &Head<P> {
+        &self.heads[level as usize & (LEVELS - 1)]
+    }
+
+    /// Adds a frame to the list of a level, whose bit the caller sets.
+    #[inline(always)]
+    fn link(&self, frame: Frame, level: u32) {
+        self.head(level).push(self.table, frame);
+        self.free.set(self.free.get() + 1);
+    }
+
+    /// Removes a frame from the list of its level, whose bit it represents.
+    #[inline]
+    fn unlink(&self, frame: Frame, level: u32) {
+        self.bits.clear(frame, level);
+        self.head(level).unlink(self.table, frame);
+        self.free.set(self.free.get() - 1);
     }
 
     /// Returns the lowest set bit, from `order` upwards, on the way of a frame.
@@ -82,7 +119,7 @@ impl<P: Platform> Inverse<'_, P> {
         let mut order = order;
         loop {
             probe.record(Event::Mark);
-            if self.bits.get(frame, order) {
+            if self.bits.get(frame, level_of(order)) {
                 return Some(order);
             }
             if order >= self.max_order {
@@ -95,16 +132,14 @@ impl<P: Platform> Inverse<'_, P> {
     /// Inserts one frame: it ascends while the neighbouring group is free, and is inserted once.
     #[inline(always)]
     fn ascend(&self, frame: Frame, probe: &mut impl Probe) {
-        let order = self
-            .bits
-            .ascend(frame, self.max_order, || probe.record(Event::Mark));
-        self.lists.push(frame, order);
+        let last = level_of(self.max_order);
+        let level = self.bits.ascend(frame, last, || probe.record(Event::Mark));
+        self.link(frame, level);
         record_move(probe);
         debug_assert_eq!(
             self.representing(frame, Order::ZERO, &mut NoProbe),
-            Some(order)
+            Some(Order::saturating(level))
         );
-        let level = order.index() as u32;
         if self.next_allocation_level.get() <= level {
             self.next_allocation_level.set(level + 1);
         }
@@ -122,7 +157,7 @@ impl<P: Platform> Inverse<'_, P> {
     fn representative(&self, group: Frame, order: Order) -> Frame {
         let mut head = group.aligned(order);
         for level in Order::up_to(order).rev().filter(|level| *level < order) {
-            if self.bits.get(head, level) {
+            if self.bits.get(head, level_of(level)) {
                 head = head.offset(level.frames());
             }
         }
@@ -136,31 +171,22 @@ impl<P: Platform> Inverse<'_, P> {
             return;
         };
         // From the highest: the way down to a representative passes the bits below.
-        for level in Order::up_to(self.max_order)
-            .rev()
-            .filter(|level| *level > own)
-        {
-            if !self.bits.get(frame, level) {
-                continue;
-            }
-            let other = self.representative(frame, level);
-            let apart = (other.index().0 ^ frame.index().0).ilog2();
-            self.bits.clear(frame, level);
-            self.lists.unlink(other, level);
-            let side = Order::saturating(apart);
+        let levels = level_of(own) + 1..=level_of(self.max_order);
+        for level in levels.rev().filter(|level| self.bits.get(frame, *level)) {
+            let other = self.representative(frame, Order::saturating(level));
+            self.unlink(other, level);
+            let side = (other.index().0 ^ frame.index().0).ilog2();
             self.bits.set(other, side);
-            self.lists.push(other, side);
+            self.link(other, side);
         }
-        self.bits.clear(frame, own);
-        self.lists.unlink(frame, own);
+        self.unlink(frame, level_of(own));
     }
 
     /// Removes one free frame of a group that is removed as a whole, including its representative.
     #[inline]
     fn pick(&self, frame: Frame, probe: &mut impl Probe) {
         if let Some(order) = self.representing(frame, Order::ZERO, probe) {
-            self.bits.clear(frame, order);
-            self.lists.unlink(frame, order);
+            self.unlink(frame, level_of(order));
             record_move(probe);
         }
     }
@@ -168,18 +194,17 @@ impl<P: Platform> Inverse<'_, P> {
     /// Lowers `next_allocation_level` to the highest level that is not empty.
     #[inline]
     fn adjust(&self) {
-        if let Some(highest) = self.largest() {
-            let mut orders = Order::up_to(highest).rev();
-            let found = orders.find(|order| self.lists.length(*order) > 0);
-            let level = found.map_or(0, |order| order.index() as u32 + 1);
-            self.next_allocation_level.set(level);
+        let mut level = self.next_allocation_level.get();
+        while level > 0 && self.head(level - 1).is_empty() {
+            level -= 1;
         }
+        self.next_allocation_level.set(level);
     }
 
     /// Removes the block of an order that holds the representative of a group of the highest level.
     #[inline(never)]
-    fn take_block(&self, order: Order, highest: Order, probe: &mut impl Probe) -> Option<Frame> {
-        let head = self.lists.first(highest)?.aligned(order);
+    fn take_block(&self, order: Order, highest: u32, probe: &mut impl Probe) -> Option<Frame> {
+        let head = self.head(highest).first(self.table)?.aligned(order);
         for offset in 0..order.frames() {
             let frame = head.offset(offset);
             self.pick(frame, probe);
@@ -202,7 +227,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
 
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {
-        self.lists.table()
+        self.table
     }
 
     #[inline(always)]
@@ -215,7 +240,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         self.insert_recorded(head, order, &mut NoProbe);
     }
 
-    #[inline]
+    #[inline(always)]
     fn insert_recorded(&self, head: Frame, order: Order, probe: &mut impl Probe) {
         if order == Order::ZERO {
             self.ascend(head, probe);
@@ -239,21 +264,25 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         self.take_recorded(order, &mut NoProbe)
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_recorded(&self, order: Order, probe: &mut impl Probe) -> Option<Frame> {
-        let level = self.next_allocation_level.get();
-        if level <= order.index() as u32 {
+        let next = self.next_allocation_level.get();
+        if next <= level_of(order) {
             return None;
         }
-        let highest = Order::saturating(level - 1);
+        let highest = next - 1;
         if order > Order::ZERO {
             return self.take_block(order, highest, probe);
         }
-        let frame = self.lists.pop(highest)?;
+        let head = self.head(highest);
+        let frame = head.pop(self.table)?;
+        // Before the other writes, so that the compiler knows what the head is.
+        let is_empty = head.is_empty();
         self.bits.clear(frame, highest);
+        self.free.set(self.free.get() - 1);
         record_move(probe);
         debug_assert!(!self.contains(frame, Order::ZERO), "{:?}", frame.index());
-        if self.lists.length(highest) == 0 {
+        if is_empty {
             self.adjust();
         }
         Some(frame)
@@ -273,7 +302,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         let (mut inside, mut whole) = (0, 0);
         for level in Order::up_to(self.max_order).rev() {
             inside = 2 * inside + whole;
-            whole = self.lists.peek_length(level).saturating_sub(inside);
+            whole = self.bits.count(level_of(level)).saturating_sub(inside);
             if level == order {
                 break;
             }
@@ -281,61 +310,78 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         whole
     }
 
+    fn free_frames(&self) -> u64 {
+        u64::from(self.free.peek())
+    }
+
     fn largest(&self) -> Option<Order> {
-        let level = self.next_allocation_level.get();
+        let level = self.level();
         level.checked_sub(1).map(Order::saturating)
     }
 
+    #[inline(always)]
+    fn level(&self) -> u32 {
+        self.next_allocation_level.get()
+    }
+
     fn inspect(&self, part: u32, _: Range<u32>, see: &mut dyn FnMut(Detail)) {
-        self.lists.inspect(part, self.max_order, see);
+        for order in Order::up_to(self.max_order) {
+            let head = self.head(level_of(order));
+            head.inspect(self.table, (part, order), see);
+        }
     }
 
     fn check(&self) -> Result<(), Violation> {
-        let mut linked = 0u64;
+        let overall = |what| Err(Violation::overall(what));
+        let mut all = 0;
         for order in Order::up_to(self.max_order) {
-            self.lists.check(order, |frame| {
-                let index = frame.index();
-                let fail = |what| Err(Violation { index, what });
-                if self.representing(frame, Order::ZERO, &mut NoProbe) != Some(order) {
-                    return fail(
-                        "a frame is in the list of a level whose bit it doesn't represent",
-                    );
-                }
-                if order < self.max_order && self.bits.get(frame.buddy(order), order) {
-                    return fail("two adjacent groups are free, and neither ascended");
-                }
-                let group = frame.aligned(order);
-                for offset in 0..order.frames() {
-                    if !self.contains(group.offset(offset), Order::ZERO) {
-                        return fail("a group's bit is set, but not all of it is free");
-                    }
-                }
-                let mut half = frame;
-                for level in Order::up_to(order).filter(|level| *level < order) {
-                    half = half.aligned(level);
-                    if self.bits.get(half, level) || !self.bits.get(half.buddy(level), level) {
-                        return fail("inside a free group, the wrong half has its bit set");
-                    }
-                }
-                Ok(())
-            })?;
-            linked += u64::from(self.lists.length(order));
+            let level = level_of(order);
+            let length = self
+                .head(level)
+                .check(self.table, |frame| self.check_representative(frame, order))?;
+            if self.bits.count(level) != length {
+                return overall("a level does not have as many frames as bits");
+            }
+            if length > 0 && level >= self.level() {
+                return overall("a level above next_allocation_level is not empty");
+            }
+            if length == 0 && level + 1 == self.level() {
+                return overall("next_allocation_level is an empty level");
+            }
+            all += length;
         }
-        let fail = |what| Err(Violation::overall(what));
-        if self.bits.ones() != linked {
-            return fail("a bit is set without a frame in a list");
+        if self.free.get() != all {
+            return overall("the free frames are miscounted");
         }
-        if self.next_allocation_level.get() > 0
-            && self
-                .largest()
-                .is_some_and(|order| self.lists.length(order) == 0)
-        {
-            return fail("next_allocation_level is an empty level");
+        Ok(())
+    }
+}
+
+impl<P: Platform> Inverse<'_, P> {
+    /// Checks a frame in the list of an order, and the group that it represents.
+    fn check_representative(&self, frame: Frame, order: Order) -> Result<(), Violation> {
+        let index = frame.index();
+        let fail = |what| Err(Violation { index, what });
+        let is_set = |frame, order| self.bits.get(frame, level_of(order));
+        if self.representing(frame, Order::ZERO, &mut NoProbe) != Some(order) {
+            return fail("a frame is in the list of a level whose bit it doesn't represent");
         }
-        let above = Order::up_to(self.max_order).filter(|order| Some(*order) > self.largest());
-        match above.map(|order| self.lists.length(order)).sum::<u32>() {
-            0 => Ok(()),
-            _ => fail("a level above next_allocation_level is not empty"),
+        if order < self.max_order && is_set(frame.buddy(order), order) {
+            return fail("two adjacent groups are free, and neither ascended");
         }
+        let group = frame.aligned(order);
+        for offset in 0..order.frames() {
+            if !self.contains(group.offset(offset), Order::ZERO) {
+                return fail("a group's bit is set, but not all of it is free");
+            }
+        }
+        let mut half = frame;
+        for level in Order::up_to(order).filter(|level| *level < order) {
+            half = half.aligned(level);
+            if is_set(half, level) || !is_set(half.buddy(level), level) {
+                return fail("inside a free group, the wrong half has its bit set");
+            }
+        }
+        Ok(())
     }
 }

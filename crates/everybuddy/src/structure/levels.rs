@@ -3,7 +3,8 @@
 //! The standard buddy links the heads of free blocks, iBuddy every free frame; the lists are the same.
 //!
 //! # Invariants
-//! A list's length is counted. Its first element has no previous one. Links agree in both directions.
+//! The length of a [`Level`]'s list is counted. A list's first element has no previous one. Links agree in both
+//! directions.
 
 use crate::detail::Detail;
 use crate::frame::{Index, Order};
@@ -15,22 +16,138 @@ use crate::snapshot::Violation;
 /// check.
 pub const LEVELS: usize = (Order::LIMIT.index() + 2).next_power_of_two();
 
+/// The head of an empty list.
+const NO_HEAD: u32 = u32::MAX;
+
+/// The head of a doubly linked list of frames, whose length is not counted.
+#[repr(transparent)]
+pub(crate) struct Head<P: Platform>(P::Cell<u32>);
+
+impl<P: Platform> Head<P> {
+    /// Creates an empty list.
+    pub(crate) fn new() -> Self {
+        Self(P::Cell::new(NO_HEAD))
+    }
+
+    /// Returns `true` if the list is empty. O(1).
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.get() == NO_HEAD
+    }
+
+    /// Returns the first element. O(1).
+    #[inline(always)]
+    pub(super) fn first(&self, table: FrameTable<'_, P>) -> Option<Frame> {
+        table.frame(Index(self.0.get()))
+    }
+
+    /// Replaces the first element. O(1).
+    #[inline(always)]
+    fn set(&self, first: Option<Frame>) {
+        self.0.set(first.map_or(NO_HEAD, |first| first.index().0));
+    }
+
+    /// Returns the elements in their order.
+    pub(super) fn iter<'t>(
+        &self,
+        table: FrameTable<'t, P>,
+    ) -> impl Iterator<Item = Frame> + use<'t, P> {
+        core::iter::successors(self.first(table), move |frame| table.next(*frame))
+    }
+
+    /// Passes the elements to `see`, as those of `part`.
+    pub(super) fn inspect(
+        &self,
+        table: FrameTable<'_, P>,
+        (part, order): (u32, Order),
+        see: &mut dyn FnMut(Detail),
+    ) {
+        for head in self.iter(table) {
+            see(Detail::Listed {
+                part,
+                order,
+                head: head.index(),
+                is_local: false,
+            });
+        }
+    }
+
+    /// Adds a first element. O(1).
+    #[inline(always)]
+    pub(super) fn push(&self, table: FrameTable<'_, P>, frame: Frame) {
+        let old = self.first(table);
+        table.set_next(frame, old);
+        table.set_previous(frame, None);
+        if let Some(old) = old {
+            table.set_previous(old, Some(frame));
+        }
+        self.set(Some(frame));
+    }
+
+    /// Removes the first element. O(1).
+    #[inline(always)]
+    pub(super) fn pop(&self, table: FrameTable<'_, P>) -> Option<Frame> {
+        let first = self.first(table)?;
+        let next = table.next(first);
+        if let Some(next) = next {
+            table.set_previous(next, None);
+        }
+        self.set(next);
+        Some(first)
+    }
+
+    /// Removes an element. O(1).
+    #[inline(always)]
+    pub(super) fn unlink(&self, table: FrameTable<'_, P>, frame: Frame) {
+        let (previous, next) = (table.previous(frame), table.next(frame));
+        if let Some(next) = next {
+            table.set_previous(next, previous);
+        }
+        match previous {
+            Some(previous) => table.set_next(previous, next),
+            None => self.set(next),
+        }
+    }
+
+    /// Walks the list: calls `visit` for each element, and checks the links. Returns the number of elements.
+    pub(super) fn check(
+        &self,
+        table: FrameTable<'_, P>,
+        mut visit: impl FnMut(Frame) -> Result<(), Violation>,
+    ) -> Result<u32, Violation> {
+        let (mut length, mut previous) = (0, None);
+        for frame in self.iter(table) {
+            let fail = |what| {
+                let index = frame.index();
+                Err(Violation { index, what })
+            };
+            visit(frame)?;
+            if table.previous(frame) != previous {
+                return fail("a list's backward link is wrong");
+            }
+            length += 1;
+            if length > table.frames() {
+                return fail("a list has a cycle");
+            }
+            previous = Some(frame);
+        }
+        Ok(length)
+    }
+}
+
 /// A list's head and length, next to each other, since a request that takes from a level touches both. A tree's root
 /// and count are stored here, too.
 #[repr(C)]
 pub struct Level<P: Platform> {
-    head: P::Cell<u32>,
+    head: Head<P>,
     length: P::Cell<u32>,
 }
-
-/// The head of an empty list.
-const NO_HEAD: u32 = u32::MAX;
 
 impl<P: Platform> Level<P> {
     /// Creates an empty list.
     pub fn new() -> Self {
         Self {
-            head: P::Cell::new(NO_HEAD),
+            head: Head::new(),
             length: P::Cell::new(0),
         }
     }
@@ -38,13 +155,13 @@ impl<P: Platform> Level<P> {
     /// Returns the head or root. O(1).
     #[inline(always)]
     pub(super) fn head(&self, table: FrameTable<'_, P>) -> Option<Frame> {
-        table.frame(Index(self.head.get()))
+        self.head.first(table)
     }
 
     /// Replaces the head or root. O(1).
     #[inline(always)]
     pub(super) fn set_head(&self, head: Option<Frame>) {
-        self.head.set(head.map_or(NO_HEAD, |head| head.index().0));
+        self.head.set(head);
     }
 
     /// Returns the number of elements. O(1).
@@ -106,12 +223,6 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         level_of(self.levels, order)
     }
 
-    /// Returns a cell next to the lists that no list uses: the length of the last level, which no order has.
-    #[inline(always)]
-    pub(crate) fn spare(&self) -> &'a P::Cell<u32> {
-        &self.levels[LEVELS - 1].length
-    }
-
     /// Returns the number of elements. O(1).
     #[inline(always)]
     pub(crate) fn length(&self, order: Order) -> u32 {
@@ -130,21 +241,16 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     }
 
     /// Returns the elements in their order.
+    #[cfg(test)]
     pub(crate) fn iter(&self, order: Order) -> impl Iterator<Item = Frame> + '_ {
-        core::iter::successors(self.first(order), |head| self.table.next(*head))
+        self.level(order).head.iter(self.table)
     }
 
     /// Passes the elements of all lists to `see`, as those of `part`.
     pub(crate) fn inspect(&self, part: u32, last: Order, see: &mut dyn FnMut(Detail)) {
         for order in Order::up_to(last) {
-            for head in self.iter(order) {
-                see(Detail::Listed {
-                    part,
-                    order,
-                    head: head.index(),
-                    is_local: false,
-                });
-            }
+            let head = &self.level(order).head;
+            head.inspect(self.table, (part, order), see);
         }
     }
 
@@ -152,13 +258,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     #[inline]
     pub(crate) fn push(&self, frame: Frame, order: Order) {
         let level = self.level(order);
-        let old = level.head(self.table);
-        self.table.set_next(frame, old);
-        self.table.set_previous(frame, None);
-        if let Some(old) = old {
-            self.table.set_previous(old, Some(frame));
-        }
-        level.set_head(Some(frame));
+        level.head.push(self.table, frame);
         level.grow();
     }
 
@@ -166,28 +266,16 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     #[inline]
     pub(crate) fn pop(&self, order: Order) -> Option<Frame> {
         let level = self.level(order);
-        let head = level.head(self.table)?;
-        let next = self.table.next(head);
-        if let Some(next) = next {
-            self.table.set_previous(next, None);
-        }
-        level.set_head(next);
+        let first = level.head.pop(self.table)?;
         level.shrink();
-        Some(head)
+        Some(first)
     }
 
     /// Removes an element. O(1).
     #[inline]
     pub(crate) fn unlink(&self, frame: Frame, order: Order) {
         let level = self.level(order);
-        let (previous, next) = (self.table.previous(frame), self.table.next(frame));
-        if let Some(next) = next {
-            self.table.set_previous(next, previous);
-        }
-        match previous {
-            Some(previous) => self.table.set_next(previous, next),
-            None => level.set_head(next),
-        }
+        level.head.unlink(self.table, frame);
         level.shrink();
     }
 
@@ -195,25 +283,10 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     pub(crate) fn check(
         &self,
         order: Order,
-        mut visit: impl FnMut(Frame) -> Result<(), Violation>,
+        visit: impl FnMut(Frame) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
-        let (mut length, mut previous) = (0, None);
-        for frame in self.iter(order) {
-            let fail = |what| {
-                let index = frame.index();
-                Err(Violation { index, what })
-            };
-            visit(frame)?;
-            if self.table.previous(frame) != previous {
-                return fail("a list's backward link is wrong");
-            }
-            length += 1;
-            if length > self.table.frames() {
-                return fail("a list has a cycle");
-            }
-            previous = Some(frame);
-        }
-        if length != self.length(order) {
+        let level = self.level(order);
+        if level.head.check(self.table, visit)? != level.length() {
             return Err(Violation::overall("a list's length is miscounted"));
         }
         Ok(())

@@ -21,6 +21,7 @@ pub mod bit_scan;
 pub(crate) mod bits;
 pub(crate) mod domain_tags;
 pub mod free_list;
+pub(crate) mod group_bits;
 pub mod inverse;
 pub(crate) mod levels;
 pub mod local_lists;
@@ -52,12 +53,14 @@ use crate::probe::Probe;
 use crate::request::{BlockType, Class};
 use crate::snapshot::{PageBlocks, Snapshot, Violation};
 
-/// The bits that a structure needs: plain, one per aligned block of each order; summed, with summaries above; or typed,
-/// with the types of page blocks.
+/// The bits that a structure needs: plain, one per aligned block of each order; groups, the same in another layout;
+/// summed, with summaries above; or typed, with the types of page blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
     /// Those of [`bits::LevelBits`]: slightly more than two per frame.
     Plain,
+    /// Those of [`group_bits::GroupBits`]: two per frame.
+    Groups,
     /// Those of [`BitScan`]: slightly more than 2.03 per frame.
     Summed,
     /// Those of [`MobilityLists`]: the plain ones, and two for each largest block.
@@ -68,6 +71,7 @@ impl Bits {
     /// Returns the bits that a kind of structure needs.
     pub(crate) const fn of(kind: StructureKind) -> Self {
         match kind {
+            StructureKind::Frames => Bits::Groups,
             StructureKind::Bits => Bits::Summed,
             StructureKind::MobilityLists => Bits::Typed,
             _ => Bits::Plain,
@@ -78,6 +82,7 @@ impl Bits {
     pub fn words(self, blocks: u32, max_order: Order) -> usize {
         match self {
             Bits::Plain => bits::words(blocks, max_order),
+            Bits::Groups => group_bits::words(blocks, max_order),
             Bits::Summed => bit_scan::words(blocks, max_order),
             Bits::Typed => bits::words(blocks, max_order) + mobility_lists::type_words(blocks),
         }
@@ -171,8 +176,8 @@ pub trait Structure<P: Platform>: Send + Sync {
     /// block.
     fn contains(&self, head: Frame, order: Order) -> bool;
 
-    /// Returns how many blocks of this order are in, none of them a part of a larger one. O(orders). A hint without the
-    /// zone's lock.
+    /// Returns how many blocks of this order are in, none of them a part of a larger one. O(orders), with iBuddy's
+    /// structure O(frames / 32). A hint without the zone's lock.
     fn blocks(&self, order: Order) -> u32;
 
     /// Returns the number of frames that are in. O(orders²) at worst. A hint without the zone's lock.
@@ -188,6 +193,12 @@ pub trait Structure<P: Platform>: Send + Sync {
 
     /// Returns the largest order that has a block in it. O(orders).
     fn largest(&self) -> Option<Order>;
+
+    /// Returns one more than that order, 0 if nothing is in. O(orders), with iBuddy's structure O(1).
+    #[inline(always)]
+    fn level(&self) -> u32 {
+        self.largest().map_or(0, |order| order.index() as u32 + 1)
+    }
 
     /// Returns the order of the free block that starts here; for checks. O(frames).
     fn order_at(&self, head: Frame) -> Option<Order> {

@@ -34,7 +34,7 @@ use crate::region::Span;
 use crate::serewa::Serewa;
 use crate::structure::{Bits, Placed, StructureKind};
 use crate::zone::memory::ZoneGeometry;
-use crate::zone::pool::{Pool, PoolOptions};
+use crate::zone::pool::PoolOptions;
 use crate::zone::{DomainGeometry, Domains, OneZone, Spaces, Uninterrupted, ZoneLayer};
 
 /// What building a system works with.
@@ -258,6 +258,7 @@ impl Parameters {
             },
             max_order: self.max_order,
             line: self.line,
+            has_lists: self.composition.structure == StructureKind::Frames,
             bits: Bits::of(self.composition.structure),
             classes: self.composition.structure == StructureKind::LocalLists,
             more_lists: match self.composition.structure {
@@ -347,16 +348,16 @@ where
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
-        parameters.shape(span).plan::<P>(plan)
+        parameters.shape(span).plan_zone::<P>(plan)
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
         let table = builder.table()?;
         let locks = builder.locks()?;
         let shape = builder.parameters.shape(builder.span);
-        let part = shape.make(&mut builder.arena, table, locks)?;
+        let part = shape.make_zone(&mut builder.arena, table, locks)?;
         let policy = C::of(&builder.parameters);
-        let zone = OneZone::new(part(0), policy, builder.parameters.hold);
+        let zone = OneZone::new(part, policy, builder.parameters.hold);
         builder.seed(|start, frames| zone.seed(start, frames))?;
         Ok(zone)
     }
@@ -375,13 +376,8 @@ where
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let shape = parameters.shape(span);
         let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
-        let plan = Pool::<P>::plan(
-            shape.plan::<P>(plan),
-            shape.parts(),
-            cpus,
-            parameters.shards,
-        );
-        Spaces::<P, S, C>::plan(plan, shape.parts())
+        let plan = shape.plan_parts::<P>(plan);
+        Spaces::<P, S, C>::plan(plan, shape.parts(), cpus, parameters.shards)
     }
 
     fn make(builder: &mut Builder<'m, '_>) -> Result<Self, BuildError> {
@@ -399,15 +395,15 @@ where
         let shape = builder.parameters.shape(builder.span);
         let cpus = builder.setup.cpus;
         let arena = &mut builder.arena;
-        let part = shape.make(arena, table, locks)?;
+        let part = shape.make_parts(arena, table)?;
         let options = PoolOptions {
             select,
             exchange,
             shards,
         };
-        let pool = Pool::new(arena, shape.parts(), cpus, locks, options)?;
         let geometry = (table, space.trailing_zeros(), max_order);
         let policy = C::of(&builder.parameters);
+        let pool = (cpus, options);
         let spaces = Spaces::new(arena, geometry, locks, part, pool, policy, hold)?;
         builder.seed(|start, frames| spaces.seed(start, frames))?;
         Ok(spaces)
@@ -424,7 +420,7 @@ where
 
     fn plan(plan: ArenaPlan, parameters: &Parameters, span: Span, cpus: u16) -> ArenaPlan {
         let plan = Locks::<P>::plan(plan, parameters.lock, cpus);
-        let plan = parameters.shape(span).plan::<P>(plan);
+        let plan = parameters.shape(span).plan_zone::<P>(plan);
         Serewa::<P, S>::plan(plan, parameters.services, cpus)
     }
 
@@ -433,11 +429,12 @@ where
         let locks = builder.locks()?;
         let parameters = builder.parameters;
         let arena = &mut builder.arena;
-        let part = parameters.shape(builder.span).make(arena, table, locks)?;
+        let shape = parameters.shape(builder.span);
+        let part = shape.make_zone(arena, table, locks)?;
         let division = builder.setup.presplit.filter(|_| parameters.division);
         let mut wanted = division.copied().unwrap_or_default();
         let (cpus, presplit) = (builder.setup.cpus, !wanted.is_none());
-        let serewa = Serewa::new(arena, part(0), parameters.services, cpus, presplit)?;
+        let serewa = Serewa::new(arena, part, parameters.services, cpus, presplit)?;
         builder.seed(|start, frames| serewa.seed(start, frames, &mut wanted))?;
         Ok(serewa)
     }

@@ -224,8 +224,7 @@ options! {
     line = "line": Line, "`own`",
         "Where the zone's lock lies: on a cache line of its own, as behind the lists of Linux 4.14, or on that of the \
          list of order 0, as in Linux 2.6.32. The other lists lie eight on a line; in Linux 2.6.32, each has 88 bytes.",
-        // A domain is held without a lock.
-        for |row| !is_elastic(row) && has_locks(row), sets |parameters, line, _| parameters.line = line;
+        for has_line, sets |parameters, line, _| parameters.line = line;
     drain = "drain": DrainKind, "`single`",
         "Whether the frames of a drain are merged into larger blocks outside the zone's lock, or return one by one.",
         for |row| row.list == ListKind::Linux,
@@ -321,6 +320,13 @@ fn has_locks(row: &Layers<'_>) -> bool {
         row.zone(),
         ZoneKind::Reserved | ZoneKind::Shared | ZoneKind::Owned
     )
+}
+
+/// A row with one zone, whose lists lie apart from its lock. A domain is held without a lock, and the lock of a space
+/// lies in the space.
+fn has_line(row: &Layers<'_>) -> bool {
+    matches!(row.zone(), ZoneKind::One | ZoneKind::Separated)
+        && row.structure() != StructureKind::Frames
 }
 
 fn has_services(row: &Layers<'_>) -> bool {

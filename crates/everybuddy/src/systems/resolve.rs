@@ -306,6 +306,12 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
             );
         }
     }
+    if zone == ZoneKind::Spaces && options.line.is_some() {
+        return contradiction(
+            "line",
+            "a value only without zone=spaces: a space's lock lies with what it guards",
+        );
+    }
     if zone != ZoneKind::Spaces && options.space.is_some() {
         return contradiction("space", "a value only with zone=spaces");
     }
@@ -424,6 +430,7 @@ mod tests {
             ("lbs-31+hold=when-contended", "hold"),
             ("lbs-31+zone=domains+hold=iteration", "hold"),
             ("lbs-31+zone=domains+line=own", "line"),
+            ("lbs-31+zone=spaces+line=own", "line"),
             ("is+zone=domains", "zone"),
             ("lbs-31+zone=spaces+percpu=locked", "percpu"),
             ("lbs-31+batch=9+high=3", "high"),

@@ -41,6 +41,7 @@ impl<'a, P: Platform> Spring<'a, P> {
             cpu: caller.cpu,
             probe: &mut *collecting.probe,
             nested: false,
+            found_held: false,
             class: caller.class,
         };
         let mut own: Option<HeldDomain<'a, P>> = None;

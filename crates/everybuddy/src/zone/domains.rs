@@ -272,6 +272,7 @@ impl<'a, P: Platform> Domains<'a, P> {
             cpu: caller.cpu,
             probe: guard.probe,
             nested,
+            found_held: false,
             class: caller.class,
         };
         self.with_domain(inner, None, |held, probe| (work(held, probe), 1))
@@ -288,6 +289,7 @@ impl<'a, P: Platform> Domains<'a, P> {
             cpu: caller.cpu,
             probe: guard.probe,
             nested: false,
+            found_held: false,
             class: caller.class,
         };
         self.with_merged(inner, work)

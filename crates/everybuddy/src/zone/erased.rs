@@ -10,6 +10,7 @@ use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::lock::Unserved;
 use crate::platform::Platform;
 use crate::snapshot::{Census, Snapshot, Violation};
 
@@ -66,8 +67,9 @@ macro_rules! any_zone {
         }
 
         impl<P: Platform> ZoneLayer<P> for ErasedZone<'_, P> {
-            // A layer without classes ignores them.
+            // A layer without classes ignores them, and one that does not try says so.
             const HAS_CLASSES: bool = true;
+            const TRIES: bool = true;
 
             fn table(&self) -> FrameTable<'_, P> {
                 self.0.table()

@@ -1,10 +1,11 @@
-//! The memory of a zone layer's locks, lists and bits.
+//! The memory of a zone's lock, and of the lists and bits of a zone or of buddy spaces.
 //!
-//! One zone has a lock, lists and bits once; buddy spaces have them many times. In both, the lock lies on a cache
-//! line of its own or next to the lists.
+//! One zone has lists and bits once, and its lock lies on a cache line of its own or next to the lists. Buddy spaces
+//! have them many times, and have their locks in themselves.
 //!
 //! # Invariants
-//! Bits of different parts never share a word. Lists and locks of different parts never share a cache line.
+//! Bits of different parts never share a word. Lists of different parts never share a cache line. All parts share one
+//! set of lists if their structure has its lists in itself, and uses none of these.
 
 use crate::arena::{Arena, ArenaPlan};
 use crate::cache_padded::CachePadded;
@@ -46,8 +47,10 @@ pub(crate) struct ZoneGeometry {
     pub(crate) part: u32,
     /// The largest order.
     pub(crate) max_order: Order,
-    /// Where the lock lies.
+    /// Where the lock of one zone lies.
     pub(crate) line: Line,
+    /// Whether the structure has the lists of its levels in itself: iBuddy's.
+    pub(crate) has_lists: bool,
     /// Which bits the structure needs.
     pub(crate) bits: Bits,
     /// Whether the structure has classes of locally and globally free blocks.
@@ -56,7 +59,7 @@ pub(crate) struct ZoneGeometry {
     pub(crate) more_lists: usize,
 }
 
-/// A part: its lock, and the memory of its structure.
+/// A zone: its lock, and the memory of its structure.
 pub(crate) type LockedPart<'a, P> = (&'a ZoneLock<'a, P>, StructurePlace<'a, P>);
 
 impl ZoneGeometry {
@@ -75,27 +78,89 @@ impl ZoneGeometry {
         self.bits.words(self.blocks_of_part(), self.max_order)
     }
 
-    /// Plans the memory of [`make`](Self::make).
-    pub(crate) fn plan<P: Platform>(&self, plan: ArenaPlan) -> ArenaPlan {
-        let parts = self.parts() as usize;
-        let plan = plan.slices::<P::Cell<u64>>(self.words_of_part(), parts);
-        let plan = plan.slice::<CachePadded<Classes<P>>>(if self.classes { parts } else { 0 });
-        let plan = plan.slice::<CachePadded<Lists<P>>>(self.more_lists * parts);
-        match self.line {
-            Line::Own => plan
-                .slice::<CachePadded<ZoneLock<'_, P>>>(parts)
-                .slice::<CachePadded<Lists<P>>>(parts),
-            Line::Beside => plan.slice::<CachePadded<LockWithLists<'_, P>>>(parts),
+    /// Returns how many sets of lists all parts have.
+    #[inline]
+    fn sets_of_lists(&self) -> usize {
+        if self.has_lists {
+            1
+        } else {
+            self.parts() as usize
         }
     }
 
-    /// Creates all parts. O(frames / 32).
-    pub(crate) fn make<'a, P: Platform>(
+    /// Plans the memory of [`make_zone`](Self::make_zone).
+    pub(crate) fn plan_zone<P: Platform>(&self, plan: ArenaPlan) -> ArenaPlan {
+        let plan = self.plan_places::<P>(plan);
+        match self.line {
+            Line::Own => plan
+                .slice::<CachePadded<ZoneLock<'_, P>>>(1)
+                .slice::<CachePadded<Lists<P>>>(1),
+            Line::Beside => plan.slice::<CachePadded<LockWithLists<'_, P>>>(1),
+        }
+    }
+
+    /// Plans the memory of [`make_parts`](Self::make_parts).
+    pub(crate) fn plan_parts<P: Platform>(&self, plan: ArenaPlan) -> ArenaPlan {
+        self.plan_places::<P>(plan)
+            .slice::<CachePadded<Lists<P>>>(self.sets_of_lists())
+    }
+
+    /// Plans everything but the locks and the first lists of each order.
+    fn plan_places<P: Platform>(&self, plan: ArenaPlan) -> ArenaPlan {
+        let parts = self.parts() as usize;
+        let plan = plan.slices::<P::Cell<u64>>(self.words_of_part(), parts);
+        let plan = plan.slice::<CachePadded<Classes<P>>>(if self.classes { parts } else { 0 });
+        plan.slice::<CachePadded<Lists<P>>>(self.more_lists * parts)
+    }
+
+    /// Creates the one part of a zone, and its lock. O(frames / 32).
+    pub(crate) fn make_zone<'a, P: Platform>(
         &self,
         arena: &mut Arena<'a>,
         table: FrameTable<'a, P>,
         locks: Locks<'a, P>,
-    ) -> Result<impl Fn(u32) -> LockedPart<'a, P> + use<'a, P>, BuildError> {
+    ) -> Result<LockedPart<'a, P>, BuildError> {
+        let place = self.make_places(arena, table)?;
+        let (lock, levels) = match self.line {
+            Line::Own => {
+                let lock = arena.one("zone lock", CachePadded::new(ZoneLock::new(locks)))?;
+                let lists = arena.one("lists of a zone", CachePadded::new(lists()))?;
+                (&**lock, &**lists)
+            }
+            Line::Beside => {
+                let part = arena.one(
+                    "zone lock with lists",
+                    CachePadded::new(LockWithLists {
+                        _before: [0; 5],
+                        lock: ZoneLock::new(locks),
+                        lists: lists(),
+                    }),
+                )?;
+                (&part.lock, &part.lists)
+            }
+        };
+        Ok((lock, place(0, levels)))
+    }
+
+    /// Creates all parts. O(frames / 32).
+    pub(crate) fn make_parts<'a, P: Platform>(
+        &self,
+        arena: &mut Arena<'a>,
+        table: FrameTable<'a, P>,
+    ) -> Result<impl Fn(u32) -> StructurePlace<'a, P> + use<'a, P>, BuildError> {
+        let place = self.make_places(arena, table)?;
+        let all = arena.slice("lists of a space", self.sets_of_lists(), |_| {
+            CachePadded::new(lists())
+        })?;
+        Ok(move |part: u32| place(part, &all[part as usize % all.len()]))
+    }
+
+    /// Creates everything but the locks and the first lists of each order, which the result takes.
+    fn make_places<'a, P: Platform>(
+        &self,
+        arena: &mut Arena<'a>,
+        table: FrameTable<'a, P>,
+    ) -> Result<impl Fn(u32, &'a Lists<P>) -> StructurePlace<'a, P> + use<'a, P>, BuildError> {
         let parts = self.parts() as usize;
         let words = self.words_of_part();
         let bits = arena.zeros_of_all::<P, u64>("bits of free blocks", words, parts)?;
@@ -104,39 +169,14 @@ impl ZoneGeometry {
             if self.classes { parts } else { 0 },
             |_| CachePadded::<Classes<P>>::new(core::array::from_fn(|_| BlockClass::new())),
         )?;
-        let lists = || core::array::from_fn(|_| Level::new());
         let more = self.more_lists;
         let more_levels = arena.slice("lists of further types", more * parts, |_| {
             CachePadded::<Lists<P>>::new(lists())
         })?;
-        let (alone, apart, beside) = match self.line {
-            Line::Own => (
-                arena.slice("zone lock", parts, |_| {
-                    CachePadded::new(ZoneLock::new(locks))
-                })?,
-                arena.slice("lists of a zone", parts, |_| CachePadded::new(lists()))?,
-                &[][..],
-            ),
-            Line::Beside => (
-                &[][..],
-                &[][..],
-                arena.slice("zone lock with lists", parts, |_| {
-                    CachePadded::new(LockWithLists {
-                        _before: [0; 5],
-                        lock: ZoneLock::new(locks),
-                        lists: lists(),
-                    })
-                })?,
-            ),
-        };
         let (blocks, max_order) = (self.blocks_of_part(), self.max_order);
-        Ok(move |part: u32| {
+        Ok(move |part: u32, levels| {
             let at = part as usize;
-            let (lock, levels) = match beside.get(at) {
-                Some(part) => (&part.lock, &part.lists),
-                None => (&*alone[at], &*apart[at]),
-            };
-            let place = StructurePlace {
+            StructurePlace {
                 table,
                 levels,
                 more_levels: &more_levels[at * more..][..more],
@@ -145,10 +185,14 @@ impl ZoneGeometry {
                 first: (part * blocks) << max_order.get(),
                 blocks,
                 max_order,
-            };
-            (lock, place)
+            }
         })
     }
+}
+
+/// Creates empty lists.
+fn lists<P: Platform>() -> Lists<P> {
+    core::array::from_fn(|_| Level::new())
 }
 
 #[cfg(test)]
@@ -184,31 +228,33 @@ mod tests {
     }
 
     #[test]
-    fn each_part_has_lists_of_its_own() {
-        for line in [Line::Own, Line::Beside] {
+    fn each_part_has_lists_of_its_own_unless_its_structure_has_them() {
+        for has_lists in [false, true] {
             let geometry = ZoneGeometry {
                 frames: 40,
                 part: 16,
                 max_order: Order::saturating(3),
-                line,
+                line: Line::Own,
+                has_lists,
                 bits: Bits::Typed,
                 classes: false,
                 more_lists: 2,
             };
-            let plan = geometry.plan::<Native>(ArenaPlan::default());
+            let plan = geometry.plan_parts::<Native>(ArenaPlan::default());
             let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
             let mut arena = Arena::new(Memory::new(&mut memory));
             let part = geometry
-                .make::<Native>(&mut arena, FrameTable::new(&[]), Locks::Spin)
+                .make_parts::<Native>(&mut arena, FrameTable::new(&[]))
                 .unwrap();
             let mut lists = BTreeSet::new();
             for number in 0..3 {
-                let (_, place) = part(number);
+                let place = part(number);
                 lists.insert(from_ref(place.levels));
                 lists.extend(place.more_levels.iter().map(|levels| from_ref(&**levels)));
                 assert_eq!(place.first, 16 * number);
             }
-            assert_eq!(lists.len(), 3 * (1 + 2));
+            let own = if has_lists { 1 } else { 3 };
+            assert_eq!(lists.len(), own + 3 * 2);
         }
     }
 }

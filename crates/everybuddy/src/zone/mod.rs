@@ -19,9 +19,11 @@
 macro_rules! operations {
     ($with:ident) => {
         $with! {
+            fn try_allocate(;) -> Result<Frame, Unserved>;
             fn allocate(order: Order;) -> Result<Frame, AllocateError>;
             fn allocate_run(frames: u32;) -> Result<Frame, AllocateError>;
             fn allocate_bulk(order: Order, wanted: u32, tag: Tag; sink: [FnMut(Frame)]) -> u32;
+            fn try_free(frame: Frame, tag: Tag;) -> Result<(), Unserved>;
             fn free(head: Frame, order: Order, tag: Tag;) -> Result<(), FreeError>;
             fn free_bulk(; source: [FnMut() -> Option<(Frame, Order, Tag)>]);
             fn free_each(; source: [FnMut() -> Option<(Frame, Order)>]) -> Result<(), FreeError>;
@@ -77,6 +79,7 @@ use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::lock::{Guard, Unserved, ZoneLock};
 use crate::platform::{CpuId, CpuToken, Platform};
 use crate::request::Class;
 use crate::snapshot::{Census, Snapshot, Violation};
@@ -90,6 +93,8 @@ pub(crate) struct Caller<'c, P: Platform> {
     pub(crate) probe: &'c mut P::Probe,
     /// Whether the call interrupted an operation of this CPU. Such a caller only tries locks.
     pub(crate) nested: bool,
+    /// Whether the first lock was held when the call tried to do without a wait.
+    pub(crate) found_held: bool,
     /// The class of the request.
     pub(crate) class: Class,
 }
@@ -102,7 +107,29 @@ impl<'c, P: Platform> Caller<'c, P> {
             cpu: cpu.id(),
             probe: P::probe(cpu),
             nested: false,
+            found_held: false,
             class: Class::Unmovable,
+        }
+    }
+
+    /// Notes why a call without a wait, which was tried first, did not serve the caller.
+    #[inline]
+    pub(crate) fn after(self, unserved: Unserved) -> Self {
+        Self {
+            found_held: unserved == Unserved::LockHeld,
+            ..self
+        }
+    }
+
+    /// Acquires a lock; a nested caller only tries.
+    #[inline(always)]
+    pub(crate) fn enter<'g>(&'g mut self, lock: &'g ZoneLock<'g, P>) -> Option<Guard<'g, P>> {
+        if self.nested {
+            Guard::try_lock(lock, self.probe)
+        } else if core::mem::take(&mut self.found_held) {
+            Some(Guard::lock_held(lock, self.probe))
+        } else {
+            Some(Guard::lock(lock, self.probe))
         }
     }
 
@@ -125,11 +152,30 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     /// Whether the class of a request decides which block serves it.
     const HAS_CLASSES: bool = false;
 
+    /// Whether [`try_allocate`](Self::try_allocate) and [`try_free`](Self::try_free) ever serve a caller.
+    const TRIES: bool = false;
+
     /// Returns the per-frame metadata.
     fn table(&self) -> FrameTable<'_, P>;
 
     /// Returns the largest order.
     fn max_order(&self) -> Order;
+
+    /// Allocates one frame like [`allocate`](Self::allocate), which is not nested and does it if this fails. It is
+    /// inlined, and fails rather than wait, or call a function. A caller that calls `allocate` at its end saves no
+    /// registers.
+    #[inline(always)]
+    fn try_allocate(&self, _: &mut Caller<'_, P>) -> Result<Frame, Unserved> {
+        Err(Unserved::Other)
+    }
+
+    /// Frees one frame like [`free`](Self::free), as [`try_allocate`](Self::try_allocate) allocates one. It also fails
+    /// for a frame that does not have the tag `tag`.
+    #[inline(always)]
+    fn try_free(&self, _: &mut Caller<'_, P>, frame: Frame, tag: Tag) -> Result<(), Unserved> {
+        let _ = (frame, tag);
+        Err(Unserved::Other)
+    }
 
     /// Allocates a block, and tags its head as allocated. One lock, O(orders). The order is at most the largest.
     ///

@@ -14,12 +14,13 @@ use super::bulk;
 use super::memory::LockedPart;
 use super::supply::{self, Demand, Supplied};
 use super::{Caller, ZoneLayer, range};
+use crate::cache_padded::CachePadded;
 use crate::coalesce::Coalesce;
 use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, Hold, ZoneLock};
+use crate::lock::{Guard, Hold, InlineGuard, Unserved, ZoneLock};
 use crate::platform::Platform;
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
@@ -28,7 +29,8 @@ use crate::structure::Placed;
 /// One zone: a structure, a policy, a lock.
 pub struct OneZone<'a, P: Platform, S, C> {
     lock: &'a ZoneLock<'a, P>,
-    structure: S,
+    /// On lines of its own: a structure may have its lists in itself, next to what hits of lists read.
+    structure: CachePadded<S>,
     policy: C,
     hold: Hold,
     memory: PhantomData<&'a P>,
@@ -39,7 +41,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> 
     pub(crate) fn new((lock, place): LockedPart<'a, P>, policy: C, hold: Hold) -> Self {
         Self {
             lock,
-            structure: S::new(place),
+            structure: CachePadded::new(S::new(place)),
             policy,
             hold,
             memory: PhantomData,
@@ -50,17 +52,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> 
     pub(crate) fn seed(&self, start: Index, frames: u32) {
         if let Some(start) = self.structure.table().frame(start) {
             let probe = &mut P::Probe::default();
-            range::adopt_pieces(&self.structure, &self.policy, start, frames, probe);
-        }
-    }
-
-    /// Acquires the lock; a nested caller only tries.
-    #[inline]
-    fn enter<'c>(&'c self, caller: &'c mut Caller<'_, P>) -> Option<Guard<'c, P>> {
-        if caller.nested {
-            Guard::try_lock(self.lock, caller.probe)
-        } else {
-            Some(Guard::lock(self.lock, caller.probe))
+            range::adopt_pieces(&*self.structure, &self.policy, start, frames, probe);
         }
     }
 
@@ -73,6 +65,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> OneZone<'a, P, S, C> 
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZone<'a, P, S, C> {
     const HAS_CLASSES: bool = S::HAS_CLASSES;
+    const TRIES: bool = true;
 
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {
@@ -84,14 +77,27 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         self.structure.max_order()
     }
 
-    #[inline]
+    #[inline(always)]
+    fn try_allocate(&self, caller: &mut Caller<'_, P>) -> Result<Frame, Unserved> {
+        let guard = InlineGuard::try_lock(self.lock, caller.probe)?;
+        self.structure.select(caller.class);
+        let frame = self
+            .policy
+            .allocate(&*self.structure, Order::ZERO, guard.probe)
+            .ok_or(Unserved::Other)?;
+        let table = self.structure.table();
+        table.set_tag(frame, Tag::allocated(Order::ZERO));
+        Ok(frame)
+    }
+
+    #[inline(always)]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
         let class = caller.class;
-        let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
+        let guard = caller.enter(self.lock).ok_or(AllocateError::Busy)?;
         self.structure.select(class);
         let head = self
             .policy
-            .allocate(&self.structure, order, guard.probe)
+            .allocate(&*self.structure, order, guard.probe)
             .ok_or(AllocateError::Exhausted)?;
         self.structure.table().set_tag(head, Tag::allocated(order));
         Ok(head)
@@ -108,18 +114,18 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
                 largest: self.max_order(),
             })?;
         let class = caller.class;
-        let guard = self.enter(caller).ok_or(AllocateError::Busy)?;
+        let guard = caller.enter(self.lock).ok_or(AllocateError::Busy)?;
         self.structure.select(class);
         let head = self
             .policy
-            .allocate(&self.structure, order, guard.probe)
+            .allocate(&*self.structure, order, guard.probe)
             .ok_or(AllocateError::Exhausted)?;
         range::tag_allocated(self.structure.table(), head, frames);
         self.policy
-            .split_allocated(&self.structure, order, frames, order.frames());
+            .split_allocated(&*self.structure, order, frames, order.frames());
         let rest = head.offset(frames);
         let remnant = order.frames() - frames;
-        range::free_pieces(&self.structure, &self.policy, rest, remnant, guard.probe);
+        range::free_pieces(&*self.structure, &self.policy, rest, remnant, guard.probe);
         Ok(head)
     }
 
@@ -133,15 +139,26 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         sink: impl FnMut(Frame),
     ) -> u32 {
         let class = caller.class;
-        let Some(mut guard) = self.enter(caller) else {
+        let Some(mut guard) = caller.enter(self.lock) else {
             return 0;
         };
         self.structure.select(class);
-        let parts = (&self.structure, &self.policy);
+        let parts = (&*self.structure, &self.policy);
         bulk::allocate(self.hold, &mut guard, parts, order, wanted, tag, sink)
     }
 
-    #[inline]
+    #[inline(always)]
+    fn try_free(&self, caller: &mut Caller<'_, P>, frame: Frame, tag: Tag) -> Result<(), Unserved> {
+        let guard = InlineGuard::try_lock(self.lock, caller.probe)?;
+        if self.structure.table().tag(frame) != tag {
+            return Err(Unserved::Other);
+        }
+        self.policy
+            .free(&*self.structure, frame, Order::ZERO, guard.probe);
+        Ok(())
+    }
+
+    #[inline(always)]
     fn free(
         &self,
         caller: &mut Caller<'_, P>,
@@ -149,11 +166,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         order: Order,
         tag: Tag,
     ) -> Result<(), FreeError> {
-        let guard = self.enter(caller).ok_or(FreeError::Busy)?;
+        let guard = caller.enter(self.lock).ok_or(FreeError::Busy)?;
         if self.structure.table().tag(head) != tag {
             return Err(self.structure.table().diagnose(head));
         }
-        self.policy.free(&self.structure, head, order, guard.probe);
+        self.policy.free(&*self.structure, head, order, guard.probe);
         Ok(())
     }
 
@@ -164,7 +181,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         mut source: impl FnMut() -> Option<(Frame, Order, Tag)>,
     ) {
         let mut guard = self.enter_whole(caller);
-        let parts = (&self.structure, &self.policy);
+        let parts = (&*self.structure, &self.policy);
         let mut next = source();
         let all = 0..u32::MAX;
         bulk::free(
@@ -186,10 +203,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         caller: &mut Caller<'_, P>,
         mut source: impl FnMut() -> Option<(Frame, Order)>,
     ) -> Result<(), FreeError> {
-        let mut guard = self.enter(caller).ok_or(FreeError::Busy)?;
+        let mut guard = caller.enter(self.lock).ok_or(FreeError::Busy)?;
         let mut result = Ok(());
         let mut source = || source().map(|(head, order)| (head, order, Tag::allocated(order)));
-        let parts = (&self.structure, &self.policy);
+        let parts = (&*self.structure, &self.policy);
         let mut next = source();
         bulk::free(
             self.hold,
@@ -212,8 +229,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         start: Frame,
         frames: u32,
     ) -> Result<(), FreeError> {
-        let guard = self.enter(caller).ok_or(FreeError::Busy)?;
-        range::free_run(&self.structure, &self.policy, start, frames, guard.probe)
+        let guard = caller.enter(self.lock).ok_or(FreeError::Busy)?;
+        range::free_run(&*self.structure, &self.policy, start, frames, guard.probe)
     }
 
     fn supply(
@@ -228,7 +245,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
             return 0;
         }
         let guard = self.enter_whole(caller);
-        let parts = (&self.structure, &self.policy);
+        let parts = (&*self.structure, &self.policy);
         supply::supply(parts, demand, guard.probe, owned, sink)
     }
 
@@ -241,7 +258,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
     ) -> Result<(), RangeError> {
         let guard = self.enter_whole(caller);
         range::add(
-            &self.structure,
+            &*self.structure,
             &self.policy,
             start,
             frames,
@@ -258,7 +275,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         to: Tag,
     ) -> Result<(), RangeError> {
         let guard = self.enter_whole(caller);
-        let (structure, policy) = (&self.structure, &self.policy);
+        let (structure, policy) = (&*self.structure, &self.policy);
         range::withdraw(structure, policy, start, frames, to, guard.probe)
     }
 
@@ -269,13 +286,13 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         frames: u32,
     ) -> Result<Frame, RangeError> {
         let guard = self.enter_whole(caller);
-        range::allocate_at(&self.structure, &self.policy, start, frames, guard.probe)
+        range::allocate_at(&*self.structure, &self.policy, start, frames, guard.probe)
     }
 
     fn settle(&self, caller: &mut Caller<'_, P>) -> bool {
         if C::DELAYS {
             let guard = self.enter_whole(caller);
-            self.policy.settle(&self.structure, guard.probe);
+            self.policy.settle(&*self.structure, guard.probe);
         }
         true
     }
@@ -300,6 +317,6 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         let _guard = self.enter_whole(caller);
         let promised = self.policy.check(&self.structure);
         promised.map_err(Violation::overall)?;
-        crate::check::walk(&self.structure, 0..self.table().frames())
+        crate::check::walk(&*self.structure, 0..self.table().frames())
     }
 }

@@ -90,13 +90,14 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// Returns the state as it is stored.
+    /// Returns the state as it is stored. The word of a used or partly used space is its structure's
+    /// [`level`](crate::structure::Structure::level), so one comparison shows that a space is still in its state.
     #[inline(always)]
-    const fn word(self) -> u32 {
+    pub(crate) const fn word(self) -> u32 {
         match self {
-            State::Partly(order) => order.index() as u32,
-            State::Free => 31,
-            State::Used => 32,
+            State::Used => 0,
+            State::Partly(order) => order.index() as u32 + 1,
+            State::Free => 32,
             State::Assigned => 33,
         }
     }
@@ -104,10 +105,10 @@ impl State {
     /// Returns the state that is stored as `word`.
     fn of(word: u32) -> Self {
         match word {
-            31 => State::Free,
-            32 => State::Used,
+            0 => State::Used,
+            32 => State::Free,
             33 => State::Assigned,
-            order => State::Partly(Order::saturating(order)),
+            level => State::Partly(Order::saturating(level - 1)),
         }
     }
 
@@ -126,9 +127,9 @@ impl State {
     }
 }
 
-/// The pool's record of a space.
+/// The pool's record of a space. It lies in the space, so that a free into an unassigned space touches no line for it.
 #[repr(C)]
-struct SpaceRecord<P: Platform> {
+pub(crate) struct SpaceRecord<P: Platform> {
     state: P::AtomicU32,
     users: P::Cell<u32>,
     previous: P::Cell<u32>,
@@ -136,13 +137,35 @@ struct SpaceRecord<P: Platform> {
 }
 
 impl<P: Platform> SpaceRecord<P> {
-    fn state(&self) -> State {
+    /// Creates the record of the space with the number `space`, of `spaces`, which has no free block.
+    pub(crate) fn new(exchange: Exchange, cpus: u16, space: usize, spaces: u32) -> Self {
+        // Fixed spaces are assigned from the start, also where no CPU prefers them.
+        let (state, users) = match exchange {
+            Exchange::Never => (State::Assigned, share(cpus, space, spaces)),
+            _ => (State::Used, 0),
+        };
+        Self {
+            state: P::AtomicU32::new(state.word()),
+            users: P::Cell::new(users),
+            previous: P::Cell::new(NO_SPACE),
+            next: P::Cell::new(NO_SPACE),
+        }
+    }
+
+    /// Returns the word of the state. If the caller holds the space's lock, it is exact in whether it is that of
+    /// [`State::Assigned`].
+    #[inline(always)]
+    pub(crate) fn word(&self) -> u32 {
         // Relaxed: written under the shard's lock or the space's; readers without one treat the value as a hint.
-        State::of(self.state.load(Ordering::Relaxed))
+        self.state.load(Ordering::Relaxed)
+    }
+
+    fn state(&self) -> State {
+        State::of(self.word())
     }
 
     fn set_state(&self, state: State) {
-        // Relaxed: as in `state`.
+        // Relaxed: as in `word`.
         self.state.store(state.word(), Ordering::Relaxed);
     }
 }
@@ -167,11 +190,11 @@ struct Own<P: Platform> {
     moves: P::AtomicU32,
 }
 
-/// The pool.
-pub(crate) struct Pool<'a, P: Platform> {
+/// The pool of spaces of type `R`, each of which has its record.
+pub(crate) struct Pool<'a, P: Platform, R> {
     /// The shards, by number.
     heads: &'a [ShardHead<'a, P>],
-    entries: &'a [SpaceRecord<P>],
+    spaces: &'a [R],
     assigned: &'a [CachePadded<Own<P>>],
     /// Spaces of a shard, as a power of two.
     shift: u32,
@@ -216,19 +239,18 @@ impl Shards {
     }
 }
 
-impl<'a, P: Platform> Pool<'a, P> {
+impl<'a, P: Platform, R: AsRef<SpaceRecord<P>>> Pool<'a, P, R> {
     /// Plans the memory of [`new`](Self::new).
     pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16, shards: u32) -> ArenaPlan {
         let shards = Shards::new(spaces, shards).count as usize;
         plan.slice::<ShardHead<'_, P>>(shards)
-            .slice::<SpaceRecord<P>>(spaces as usize)
             .slice::<CachePadded<Own<P>>>(usize::from(cpus))
     }
 
     /// Creates a pool of spaces without free blocks.
     pub(crate) fn new(
         arena: &mut Arena<'a>,
-        spaces: u32,
+        spaces: &'a [R],
         cpus: u16,
         locks: Locks<'a, P>,
         options: PoolOptions,
@@ -238,7 +260,8 @@ impl<'a, P: Platform> Pool<'a, P> {
             exchange,
             shards,
         } = options;
-        let Shards { count, shift } = Shards::new(spaces, shards);
+        let all = spaces.len() as u32;
+        let Shards { count, shift } = Shards::new(all, shards);
         let count = count as usize;
         Ok(Self {
             heads: arena.slice("head of the pool of spaces", count, |_| ShardHead {
@@ -247,23 +270,11 @@ impl<'a, P: Platform> Pool<'a, P> {
                 gains: P::AtomicU32::new(0),
                 lists: core::array::from_fn(|_| P::Cell::new(NO_SPACE)),
             })?,
-            entries: arena.slice("entry of a space", spaces as usize, |space| {
-                // Fixed spaces are assigned from the start, also where no CPU prefers them.
-                let (state, users) = match exchange {
-                    Exchange::Never => (State::Assigned, share(cpus, space, spaces)),
-                    _ => (State::Used, 0),
-                };
-                SpaceRecord {
-                    state: P::AtomicU32::new(state.word()),
-                    users: P::Cell::new(users),
-                    previous: P::Cell::new(NO_SPACE),
-                    next: P::Cell::new(NO_SPACE),
-                }
-            })?,
+            spaces,
             assigned: arena.slice("space of a CPU", usize::from(cpus), |cpu| {
                 CachePadded::new(Own {
                     space: P::AtomicU32::new(match exchange {
-                        Exchange::Never => cpu as u32 % spaces.max(1),
+                        Exchange::Never => cpu as u32 % all.max(1),
                         _ => NO_SPACE,
                     }),
                     moves: P::AtomicU32::new(0),
@@ -297,7 +308,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     }
 
     /// Returns all shards, the home of a CPU first.
-    pub(crate) fn shards_from(&self, cpu: usize) -> impl Iterator<Item = usize> + use<P> {
+    pub(crate) fn shards_from(&self, cpu: usize) -> impl Iterator<Item = usize> + use<P, R> {
         let count = self.heads.len();
         // Neighbours have the same home: they are near each other, and so are the lines that they share.
         let home = cpu * count / self.assigned.len().max(1);
@@ -306,6 +317,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     }
 
     /// Acquires the lock of a shard; a nested caller only tries.
+    #[inline(always)]
     pub(crate) fn enter<'c>(
         &'c self,
         shard: usize,
@@ -334,19 +346,18 @@ impl<'a, P: Platform> Pool<'a, P> {
         self.assigned.len()
     }
 
-    /// Returns `true` if a space is in a state. Exact if the caller holds the space's lock, and asks for
-    /// [`State::Assigned`].
+    /// Returns the record of a space.
     #[inline(always)]
-    pub(crate) fn is_in(&self, space: u32, state: State) -> bool {
-        let entry = self.entries.get(space as usize);
-        // Relaxed: as in `SpaceRecord::state`.
-        entry.is_some_and(|entry| entry.state.load(Ordering::Relaxed) == state.word())
+    fn record(&self, space: u32) -> Option<&'a SpaceRecord<P>> {
+        self.spaces.get(space as usize).map(R::as_ref)
     }
 
     /// Returns `true` if a space is assigned. Exact if the caller holds the space's lock.
     #[inline(always)]
     pub(crate) fn is_assigned(&self, space: u32) -> bool {
-        self.is_in(space, State::Assigned)
+        let assigned = State::Assigned.word();
+        self.record(space)
+            .is_some_and(|entry| entry.word() == assigned)
     }
 
     /// Returns how often spaces were assigned or withdrawn so far, or became able to serve more while unassigned,
@@ -393,7 +404,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         let used = if has_free && self.select == Select::Fresh {
             None
         } else {
-            let looks = if has_free { LOOKS } else { self.entries.len() };
+            let looks = if has_free { LOOKS } else { self.spaces.len() };
             self.search(head.lists.get(PARTLY_USED)?.get(), order, looks)
         };
         let space = used.unwrap_or(head.lists.get(ALL_FREE)?.get());
@@ -404,7 +415,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     fn search(&self, first: u32, order: Order, most: usize) -> Option<u32> {
         let mut at = first;
         for _ in 0..most {
-            let entry = self.entries.get(at as usize)?;
+            let entry = self.record(at)?;
             if entry.state().provides(order) {
                 return Some(at);
             }
@@ -416,8 +427,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     /// Assigns a space that is unassigned, or that other CPUs share, to a CPU that has none. Returns `false`, and does
     /// nothing, if it has one. Under the lock of the space's shard.
     pub(crate) fn assign(&self, cpu: usize, space: u32) -> bool {
-        let (Some(own), Some(entry)) = (self.assigned.get(cpu), self.entries.get(space as usize))
-        else {
+        let (Some(own), Some(entry)) = (self.assigned.get(cpu), self.record(space)) else {
             return false;
         };
         // An exchange, and the first step: a nested request on this CPU may come before any access, and assign the CPU
@@ -430,7 +440,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         }
         self.unlist(space);
         // An exchange, although the old value is known: a CPU with the space's lock alone may be about to replace that
-        // value (`stays`), and must then find this one. Relaxed: as in `set_state`.
+        // value (`stays`), and must then find this one. Relaxed: as in `SpaceRecord::set_state`.
         let assigned = State::Assigned.word();
         let _ = entry.state.swap(assigned, Ordering::Relaxed);
         entry.users.set(entry.users.get() + 1);
@@ -441,8 +451,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     /// Withdraws a CPU's space. Returns `true` if no other CPU has it, so that its state must be
     /// [`settle`](Self::settle)d. Under the space's lock and its shard's.
     pub(crate) fn release(&self, cpu: usize, space: u32) -> bool {
-        let (Some(own), Some(entry)) = (self.assigned.get(cpu), self.entries.get(space as usize))
-        else {
+        let (Some(own), Some(entry)) = (self.assigned.get(cpu), self.record(space)) else {
             return false;
         };
         // Relaxed: as in `assign`. A nested request may have changed it.
@@ -471,7 +480,7 @@ impl<'a, P: Platform> Pool<'a, P> {
     /// Records the state of an unassigned space that stays in its list. Returns `false`, and does nothing, if the space
     /// moves to another list, or is assigned. Under the space's lock.
     pub(crate) fn stays(&self, space: u32, state: State) -> bool {
-        let Some(entry) = self.entries.get(space as usize) else {
+        let Some(entry) = self.record(space) else {
             return true;
         };
         let known = entry.state();
@@ -479,7 +488,7 @@ impl<'a, P: Platform> Pool<'a, P> {
             return false;
         }
         let (old, new) = (known.word(), state.word());
-        // Relaxed: as in `SpaceRecord::state`. It fails if the space was assigned meanwhile.
+        // Relaxed: as in `SpaceRecord::word`. It fails if the space was assigned meanwhile.
         let order = Ordering::Relaxed;
         let changed = entry.state.compare_exchange(old, new, order, order);
         if changed.is_ok() && known.is_less(state) {
@@ -490,7 +499,7 @@ impl<'a, P: Platform> Pool<'a, P> {
 
     /// Adds an unassigned space to the list of its state. Under the space's lock and its shard's.
     pub(crate) fn settle(&self, space: u32, state: State) {
-        let Some(entry) = self.entries.get(space as usize) else {
+        let Some(entry) = self.record(space) else {
             return;
         };
         if entry.state() == State::Assigned || self.stays(space, state) {
@@ -508,7 +517,7 @@ impl<'a, P: Platform> Pool<'a, P> {
         let old = first.get();
         entry.previous.set(NO_SPACE);
         entry.next.set(old);
-        if let Some(old) = self.entries.get(old as usize) {
+        if let Some(old) = self.record(old) {
             old.previous.set(space);
         }
         first.set(space);
@@ -518,10 +527,8 @@ impl<'a, P: Platform> Pool<'a, P> {
 
     /// Removes a space from its list, if it is in one. The caller sets its state. Under the lock of the space's shard.
     fn unlist(&self, space: u32) {
-        let (Some(entry), Some(head)) = (
-            self.entries.get(space as usize),
-            self.heads.get(self.shard_of(space)),
-        ) else {
+        let (Some(entry), Some(head)) = (self.record(space), self.heads.get(self.shard_of(space)))
+        else {
             return;
         };
         let Some(list) = Self::list_of(entry.state()) else {
@@ -531,10 +538,10 @@ impl<'a, P: Platform> Pool<'a, P> {
             return;
         };
         let (previous, next) = (entry.previous.get(), entry.next.get());
-        if let Some(next) = self.entries.get(next as usize) {
+        if let Some(next) = self.record(next) {
             next.previous.set(previous);
         }
-        match self.entries.get(previous as usize) {
+        match self.record(previous) {
             Some(previous) => previous.next.set(next),
             None => first.set(next),
         }
@@ -556,7 +563,7 @@ impl<'a, P: Platform> Pool<'a, P> {
                 return Err((list.get(), "a list of spaces and its bit disagree"));
             }
             let (mut previous, mut at) = (NO_SPACE, list.get());
-            while let Some(entry) = self.entries.get(at as usize) {
+            while let Some(entry) = self.record(at) {
                 if Self::list_of(entry.state()) != Some(number)
                     || entry.previous.get() != previous
                     || self.shard_of(at) != shard
@@ -564,14 +571,14 @@ impl<'a, P: Platform> Pool<'a, P> {
                     return Err((at, "a space is in a list that is not its state's"));
                 }
                 listed += 1;
-                if listed > self.entries.len() {
+                if listed > self.spaces.len() {
                     return Err((at, "a list of spaces has a cycle"));
                 }
                 (previous, at) = (at, entry.next.get());
             }
         }
         let mut to_list = 0;
-        for (index, entry) in self.entries.iter().enumerate() {
+        for (index, entry) in self.spaces.iter().map(R::as_ref).enumerate() {
             let (space, state) = (index as u32, entry.state());
             let users = self
                 .assigned

@@ -65,12 +65,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                     break;
                 }
             };
-            let mut guard = self
-                .enter(space, caller.probe, caller.nested)
-                .ok_or(AllocateError::Busy)?;
+            let (cpu, nested, class) = (caller.cpu, caller.nested, caller.class);
+            let mut guard = caller.enter(&space.lock).ok_or(AllocateError::Busy)?;
             // A nested request may have exchanged the space since it was looked up. A request that is nested itself
             // cannot wait for the pool.
-            if caller.nested && !self.pool.is_assigned(own) {
+            if nested && !space.is_assigned() {
                 return Err(AllocateError::Busy);
             }
             if let Some((result, frames)) = work(space, &mut guard) {
@@ -80,10 +79,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             }
             // The lock stays held: what the pool is told about the old space must be true when the pool records it.
             let mut inner = Caller {
-                cpu: caller.cpu,
+                cpu,
                 probe: guard.probe,
-                nested: caller.nested,
-                class: caller.class,
+                nested,
+                found_held: false,
+                class,
             };
             if !self.exchange(&mut inner, Some((own, space)), order)? {
                 break;
@@ -218,11 +218,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
                 let Some(space) = self.spaces.get(index as usize) else {
                     continue;
                 };
-                let Some(mut guard) = self.enter(space, caller.probe, caller.nested) else {
+                let nested = caller.nested;
+                let Some(mut guard) = caller.enter(&space.lock) else {
                     was_busy = true;
                     continue;
                 };
-                if caller.nested && !self.pool.is_assigned(index) {
+                if nested && !space.is_assigned() {
                     was_busy = true;
                     continue;
                 }
@@ -266,7 +267,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         if caller.nested {
             return Err(AllocateError::Busy);
         }
-        let mut guard = Guard::lock(space.lock, caller.probe);
+        let mut guard = Guard::lock(&space.lock, caller.probe);
         Ok(work(space, &mut guard).map(|(result, frames)| {
             space.take(frames);
             self.update_pool(index, space, guard.probe);
@@ -279,7 +280,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         let cpu = caller.cpu.index();
         let old = self.pool.of(cpu);
         if let Some(space) = self.spaces.get(old as usize) {
-            let guard = Guard::lock(space.lock, caller.probe);
+            let guard = Guard::lock(&space.lock, caller.probe);
             let shard = self.pool.shard_of(old);
             let Some(_pool) = self.pool.enter(shard, guard.probe, false) else {
                 return;

@@ -6,40 +6,81 @@
 //! \[iBuddy\] §5: one free area per space.
 //!
 //! # Invariants
-//! Everything except the lock is touched only under the lock; without it, the counts may be out of date: they are
-//! while a batch moves.
+//! Everything except the lock is touched only under the lock, and the pool's record as [`pool`](super::pool) describes.
+//! Without the lock, the counts may be out of date: they are while a batch moves.
+//!
+//! # Design decisions
+//! The lock lies with what it guards, so a request with iBuddy's structure touches two or three lines of a space: the
+//! first two, and one more for levels from 8 on. CPUs that wait for the lock poll the first of them. They are few: a
+//! CPU waits only for one that frees into the same space, or shares it.
 
-use super::memory::LockedPart;
-use super::pool::State;
+use super::pool::{SpaceRecord, State};
 use crate::lock::ZoneLock;
 use crate::platform::{Platform, SharedCell};
-use crate::structure::Placed;
+use crate::structure::{Placed, StructurePlace};
 
-/// A space: everything that its lock guards.
+/// A space: everything that its lock guards, and the lock.
 #[repr(C, align(64))]
 pub(crate) struct Space<'a, P: Platform, S> {
     /// The lock of everything here.
-    pub(crate) lock: &'a ZoneLock<'a, P>,
-    /// Its free area.
-    pub(crate) structure: S,
+    pub(crate) lock: ZoneLock<'a, P>,
+    record: SpaceRecord<P>,
     /// Frames that came so far, modulo 2^32. If two reads return the same, nothing was freed in between.
     given: P::Cell<u32>,
     /// Frames that left so far, modulo 2^32.
     taken: P::Cell<u32>,
-    /// Frames that are neither holes nor reserved.
+    /// Its free area.
+    pub(crate) structure: S,
+    /// Frames that are neither holes nor reserved. Behind the rest: only a space that may be all free needs it.
     pub(crate) managed: P::Cell<u32>,
+}
+
+impl<P: Platform, S> AsRef<SpaceRecord<P>> for Space<'_, P, S> {
+    #[inline(always)]
+    fn as_ref(&self) -> &SpaceRecord<P> {
+        &self.record
+    }
 }
 
 impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
     /// Creates a space without frames.
-    pub(crate) fn new((lock, place): LockedPart<'a, P>) -> Self {
+    pub(crate) fn new(
+        lock: ZoneLock<'a, P>,
+        record: SpaceRecord<P>,
+        place: StructurePlace<'a, P>,
+    ) -> Self {
         Self {
             lock,
-            structure: S::new(place),
+            record,
             given: P::Cell::new(0),
             taken: P::Cell::new(0),
+            structure: S::new(place),
             managed: P::Cell::new(0),
         }
+    }
+
+    /// Returns `true` if the space is assigned. Under the space's lock.
+    #[inline(always)]
+    pub(crate) fn is_assigned(&self) -> bool {
+        self.record.word() == State::Assigned.word()
+    }
+
+    /// Returns `true` if the pool need not be told about the space: it is assigned, or was and is partly used, with
+    /// the same largest block. For any other space it may return `false`. Under the space's lock.
+    #[inline(always)]
+    pub(crate) fn is_settled(&self) -> bool {
+        let word = self.record.word();
+        let level = self.structure.level();
+        word == State::Assigned.word()
+            // A space that has no largest block is not all free.
+            || word == level
+                && (level <= self.structure.max_order().index() as u32
+                    || self.free() != self.managed.get())
+    }
+
+    /// Returns `true` if the pool's record is this state. Under the space's lock.
+    pub(crate) fn is_recorded_as(&self, state: State) -> bool {
+        self.record.word() == state.word()
     }
 
     /// Returns the state that the space has while it is unassigned.
@@ -85,5 +126,26 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
     #[inline(always)]
     pub(crate) fn take(&self, frames: u32) {
         self.taken.set(self.taken.get().wrapping_add(frames));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Native;
+    use crate::structure::Inverse;
+    use core::mem::offset_of;
+
+    type Own<'a> = Space<'a, Native, Inverse<'a, Native>>;
+
+    /// Everything that each request reads or writes, but the list of its level, is on the first two lines of a space.
+    #[test]
+    fn a_request_touches_two_lines_of_a_space_besides_its_list() {
+        assert!(offset_of!(Own<'_>, structure) < crate::LINE);
+        let list = offset_of!(Own<'_>, structure) + Inverse::<Native>::LISTS;
+        assert!((crate::LINE..2 * crate::LINE).contains(&list), "{list}");
+        // Levels up to 7 are there, too.
+        assert!(list + 8 * size_of::<u32>() <= 2 * crate::LINE);
+        assert_eq!(size_of::<Own<'_>>(), 4 * crate::LINE);
     }
 }

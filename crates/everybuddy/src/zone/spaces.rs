@@ -41,8 +41,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::bulk;
-use super::memory::LockedPart;
-use super::pool::{Pool, State};
+use super::pool::{Pool, PoolOptions, SpaceRecord, State};
 use super::space::Space;
 use super::{Caller, ZoneLayer, range};
 use crate::arena::{Arena, ArenaPlan};
@@ -52,16 +51,16 @@ use crate::detail::Detail;
 use crate::error::{AllocateError, BuildError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::{Guard, Hold, Locks, ZoneLock};
+use crate::lock::{Guard, Hold, InlineGuard, Locks, Unserved, ZoneLock};
 use crate::platform::{CpuId, Platform, SharedCell};
 use crate::probe::{Event, Probe};
 use crate::snapshot::{Census, Snapshot, Violation};
-use crate::structure::Placed;
+use crate::structure::{Placed, StructurePlace};
 
 /// All spaces.
 pub struct Spaces<'a, P: Platform, S, C> {
     pub(super) spaces: &'a [Space<'a, P, S>],
-    pub(super) pool: Pool<'a, P>,
+    pub(super) pool: Pool<'a, P, Space<'a, P, S>>,
     table: FrameTable<'a, P>,
     /// Frames of a space, as a power of two.
     shift: u32,
@@ -74,9 +73,10 @@ pub struct Spaces<'a, P: Platform, S, C> {
 }
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
-    /// Plans the memory of [`new`](Self::new), in addition to that of the parts and the pool.
-    pub(crate) fn plan(plan: ArenaPlan, spaces: u32) -> ArenaPlan {
-        plan.slice::<Space<'a, P, S>>(spaces as usize)
+    /// Plans the memory of [`new`](Self::new), in addition to that of the structures.
+    pub(crate) fn plan(plan: ArenaPlan, spaces: u32, cpus: u16, shards: u32) -> ArenaPlan {
+        let plan = plan.slice::<Space<'a, P, S>>(spaces as usize);
+        Pool::<P, Space<'a, P, S>>::plan(plan, spaces, cpus, shards)
             .slice::<CachePadded<ZoneLock<'_, P>>>(1)
     }
 
@@ -85,18 +85,19 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         arena: &mut Arena<'a>,
         (table, shift, max_order): (FrameTable<'a, P>, u32, Order),
         locks: Locks<'a, P>,
-        part: impl Fn(u32) -> LockedPart<'a, P>,
-        pool: Pool<'a, P>,
+        part: impl Fn(u32) -> StructurePlace<'a, P>,
+        (cpus, options): (u16, PoolOptions),
         policy: C,
         hold: Hold,
     ) -> Result<Self, BuildError> {
         let count = table.frames().div_ceil(1 << shift);
         let spaces = arena.slice("space", count as usize, |index| {
-            Space::new(part(index as u32))
+            let record = SpaceRecord::new(options.exchange, cpus, index, count);
+            Space::new(ZoneLock::new(locks), record, part(index as u32))
         })?;
         Ok(Self {
             spaces,
-            pool,
+            pool: Pool::new(arena, spaces, cpus, locks, options)?,
             table,
             shift,
             max_order,
@@ -150,25 +151,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         index << self.shift..end.min(u64::from(self.table.frames())) as u32
     }
 
-    /// Acquires a space's lock; a nested caller only tries.
-    #[inline]
-    pub(super) fn enter<'c>(
-        &self,
-        space: &'c Space<'a, P, S>,
-        probe: &'c mut P::Probe,
-        nested: bool,
-    ) -> Option<Guard<'c, P>> {
-        if nested {
-            Guard::try_lock(space.lock, probe)
-        } else {
-            Some(Guard::lock(space.lock, probe))
-        }
-    }
-
     /// Updates what the pool records of an unassigned space. Under the space's lock; not for a nested caller.
     #[inline(always)]
     pub(super) fn update_pool(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
-        if !self.pool.is_assigned(index) {
+        if !space.is_settled() {
             self.update_unassigned(index, space, probe);
         }
     }
@@ -177,9 +163,22 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     #[inline(never)]
     fn update_unassigned(&self, index: u32, space: &Space<'a, P, S>, probe: &mut P::Probe) {
         let state = space.state();
-        if !self.pool.is_in(index, state) {
+        if !space.is_recorded_as(state) {
             self.change_state(index, state, probe);
         }
+    }
+
+    /// Updates it, and releases the space's lock.
+    #[cold]
+    #[inline(never)]
+    fn update_and_release(
+        &self,
+        frame: Frame,
+        space: &Space<'a, P, S>,
+        guard: InlineGuard<'_, P>,
+    ) -> Result<(), Unserved> {
+        self.update_unassigned(frame.index().0 >> self.shift, space, guard.probe);
+        Ok(())
     }
 
     /// Records a state, with the pool's lock if the space changes its list.
@@ -200,6 +199,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
         caller: &mut Caller<'_, P>,
         order: Order,
     ) -> Result<Frame, AllocateError> {
+        if caller.cpu.index() >= self.pool.cpus() {
+            return Err(AllocateError::Busy);
+        }
         self.try_spaces(caller, order, |space, guard| {
             let head = self.policy.allocate(&space.structure, order, guard.probe)?;
             self.table.set_tag(head, Tag::allocated(order));
@@ -220,7 +222,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let Some(space) = self.spaces.get(index as usize) else {
                 return Err(RangeError::OutsideSpan);
             };
-            let guard = Guard::lock(space.lock, ranges.probe);
+            let guard = Guard::lock(&space.lock, ranges.probe);
             let structure = &space.structure;
             range::add(structure, &self.policy, start, frames, from, guard.probe)?;
             space.managed.set(space.managed.get() + frames);
@@ -242,7 +244,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let Some(space) = self.spaces.get(index as usize) else {
                 return Err(RangeError::OutsideSpan);
             };
-            let _guard = Guard::lock(space.lock, ranges.probe);
+            let _guard = Guard::lock(&space.lock, ranges.probe);
             range::check_withdraw(&space.structure, start, frames)?;
         }
         Ok(first)
@@ -261,7 +263,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
             let Some(space) = self.spaces.get(index as usize) else {
                 return Err(RangeError::OutsideSpan);
             };
-            let guard = Guard::lock(space.lock, ranges.probe);
+            let guard = Guard::lock(&space.lock, ranges.probe);
             let (structure, policy) = (&space.structure, &self.policy);
             let withdrawn = range::withdraw(structure, policy, part, frames, to, guard.probe);
             if let Err(error) = withdrawn {
@@ -291,10 +293,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
     ) -> Result<(), FreeError> {
         let index = frame.index().0 >> self.shift;
         let space = self.spaces.get(index as usize).ok_or(FreeError::Foreign)?;
-        let guard = self
-            .enter(space, caller.probe, caller.nested)
-            .ok_or(FreeError::Busy)?;
-        if caller.nested && !self.pool.is_assigned(index) {
+        let nested = caller.nested;
+        let guard = caller.enter(&space.lock).ok_or(FreeError::Busy)?;
+        if nested && !space.is_assigned() {
             // A nested caller cannot wait for the pool later, so it acquires the pool's lock first.
             let shard = self.pool.shard_of(index);
             let pool = self.pool.enter(shard, guard.probe, true);
@@ -310,6 +311,9 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> Spaces<'a, P, S, C> {
 }
 
 impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spaces<'a, P, S, C> {
+    const UNKNOWN_CPUS_ARE_BUSY: bool = true;
+    const TRIES: bool = true;
+
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {
         self.table
@@ -321,12 +325,30 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     }
 
     #[inline(always)]
+    fn try_allocate(&self, caller: &mut Caller<'_, P>) -> Result<Frame, Unserved> {
+        let own = self.pool.of(caller.cpu.index());
+        let space = self.spaces.get(own as usize).ok_or(Unserved::Other)?;
+        let guard = InlineGuard::try_lock(&space.lock, caller.probe)?;
+        // A nested request may have exchanged the space since it was looked up.
+        if !space.is_assigned() {
+            return Err(Unserved::Other);
+        }
+        let frame = self
+            .policy
+            .allocate(&space.structure, Order::ZERO, guard.probe);
+        let frame = frame.ok_or(Unserved::Other)?;
+        self.table.set_tag(frame, Tag::allocated(Order::ZERO));
+        space.take(1);
+        Ok(frame)
+    }
+
+    #[inline(always)]
     fn allocate(&self, caller: &mut Caller<'_, P>, order: Order) -> Result<Frame, AllocateError> {
         let own = self.pool.of(caller.cpu.index());
         if !caller.nested
             && let Some(space) = self.spaces.get(own as usize)
+            && let Some(guard) = caller.enter(&space.lock)
         {
-            let guard = Guard::lock(space.lock, caller.probe);
             if let Some(head) = self.policy.allocate(&space.structure, order, guard.probe) {
                 self.table.set_tag(head, Tag::allocated(order));
                 space.take(order.frames());
@@ -388,6 +410,25 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     }
 
     #[inline(always)]
+    fn try_free(&self, caller: &mut Caller<'_, P>, frame: Frame, tag: Tag) -> Result<(), Unserved> {
+        let index = frame.index().0 >> self.shift;
+        let space = self.spaces.get(index as usize).ok_or(Unserved::Other)?;
+        let guard = InlineGuard::try_lock(&space.lock, caller.probe)?;
+        if self.table.tag(frame) != tag {
+            drop(guard);
+            return Err(Unserved::Other);
+        }
+        self.policy
+            .free(&space.structure, frame, Order::ZERO, guard.probe);
+        space.give(1);
+        if space.is_settled() {
+            drop(guard);
+            return Ok(());
+        }
+        self.update_and_release(frame, space, guard)
+    }
+
+    #[inline(always)]
     fn free(
         &self,
         caller: &mut Caller<'_, P>,
@@ -416,12 +457,11 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             let Some(space) = self.spaces.get(index as usize) else {
                 return;
             };
-            let mut guard = Guard::lock(space.lock, caller.probe);
+            let mut guard = Guard::lock(&space.lock, caller.probe);
             let parts = (&space.structure, &self.policy);
             let within = self.frames_of(index);
-            let hold = self.hold;
             let given = bulk::free(
-                hold,
+                self.hold,
                 &mut guard,
                 parts,
                 within,
@@ -507,7 +547,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             let Some(space) = self.spaces.get(index as usize) else {
                 return Err(RangeError::OutsideSpan);
             };
-            let guard = Guard::lock(space.lock, ranges.probe);
+            let guard = Guard::lock(&space.lock, ranges.probe);
             let structure = &space.structure;
             let taken = range::allocate_at(structure, &self.policy, part, frames, guard.probe);
             if taken.is_ok() {
@@ -525,6 +565,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
                     cpu: caller.cpu,
                     probe: ranges.probe,
                     nested: false,
+                    found_held: false,
                     class: caller.class,
                 };
                 let _ = self.free_run(caller, first, part.0 - start.0);
@@ -541,7 +582,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     fn snapshot(&self, caller: &mut Caller<'_, P>) -> Snapshot {
         let mut all = Snapshot::NONE;
         for space in self.spaces {
-            let _guard = Guard::lock(space.lock, caller.probe);
+            let _guard = Guard::lock(&space.lock, caller.probe);
             let has_free = space.free() > 0;
             all.add(&Snapshot::of_blocks(|order| {
                 if has_free {
@@ -582,7 +623,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
     fn check(&self, caller: &mut Caller<'_, P>) -> Result<Census, Violation> {
         let mut census = Census::default();
         for (index, space) in self.spaces.iter().enumerate() {
-            let _guard = Guard::lock(space.lock, caller.probe);
+            let _guard = Guard::lock(&space.lock, caller.probe);
             let frames = self.frames_of(index as u32);
             let index = Index(frames.start);
             let promised = self.policy.check(&space.structure);
@@ -597,10 +638,8 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
             }
             census.add(&own);
         }
-        let state = |index: u32| {
-            let space = self.spaces.get(index as usize);
-            space.map_or(State::Used, Space::state)
-        };
+        let space = |index: u32| self.spaces.get(index as usize);
+        let state = |index| space(index).map_or(State::Used, Space::state);
         self.pool.check(state).map_err(|(index, what)| Violation {
             index: Index(index.checked_shl(self.shift).unwrap_or(0)),
             what,

@@ -15,7 +15,7 @@ use crate::detail::Detail;
 use crate::error::{AllocateError, FreeError, RangeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, FrameTable, Tag};
-use crate::lock::Section;
+use crate::lock::{Section, Unserved};
 use crate::platform::Platform;
 use crate::snapshot::{Census, Snapshot, Violation};
 
@@ -43,6 +43,7 @@ macro_rules! in_sections {
 impl<P: Platform, Z: ZoneLayer<P>> ZoneLayer<P> for Uninterrupted<Z> {
     const UNKNOWN_CPUS_ARE_BUSY: bool = Z::UNKNOWN_CPUS_ARE_BUSY;
     const HAS_CLASSES: bool = Z::HAS_CLASSES;
+    const TRIES: bool = Z::TRIES;
 
     #[inline(always)]
     fn table(&self) -> FrameTable<'_, P> {

@@ -3,7 +3,7 @@
 use std::vec;
 use std::vec::Vec;
 
-use super::with_structure;
+use super::{with_part, with_structure};
 use crate::coalesce::{Ascend, Coalesce, Eager};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
@@ -96,7 +96,8 @@ fn standard<R>(test: impl FnOnce(&Walk<FreeLists<'_, Native>, Eager>) -> R) -> R
 
 /// The same for iBuddy: from the last to the first, so that the first of a group represents it.
 fn inverse<R>(test: impl FnOnce(&Walk<Inverse<'_, Native>, Ascend>) -> R) -> R {
-    with_structure(16, 3, Tag::allocated(Order::ZERO), |place| {
+    let kind = (Tag::allocated(Order::ZERO), Inverse::<Native>::BITS);
+    with_part(16, 3, kind, (16, 0), |place| {
         let frames = [11, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0];
         test(&Walk::with(place, Ascend, &frames))
     })

@@ -12,6 +12,15 @@ use crate::testing::order;
 use core::mem::MaybeUninit;
 use std::vec;
 
+/// A pool of spaces that consist of their record.
+type Pool<'a, P> = super::Pool<'a, P, SpaceRecord<P>>;
+
+impl<P: Platform> AsRef<Self> for SpaceRecord<P> {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 fn partly(largest: u8) -> State {
     State::Partly(order(largest))
 }
@@ -40,10 +49,14 @@ fn with_cpus(
     test: impl FnOnce(&Pool<'_, Native>),
 ) {
     let spaces = states.len() as u32;
-    let plan = Pool::<Native>::plan(ArenaPlan::default(), spaces, cpus, options.shards);
+    let plan = ArenaPlan::default().slice::<SpaceRecord<Native>>(states.len());
+    let plan = Pool::<Native>::plan(plan, spaces, cpus, options.shards);
     let mut memory = vec![MaybeUninit::uninit(); plan.bytes().unwrap() + crate::LINE];
     let mut arena = Arena::new(Memory::new(&mut memory));
-    let pool = Pool::new(&mut arena, spaces, cpus, Locks::Spin, options).unwrap();
+    let records = arena.slice("space", states.len(), |space| {
+        SpaceRecord::new(options.exchange, cpus, space, spaces)
+    });
+    let pool = Pool::new(&mut arena, records.unwrap(), cpus, Locks::Spin, options).unwrap();
     for (space, state) in (0..).zip(states) {
         pool.settle(space, *state);
     }

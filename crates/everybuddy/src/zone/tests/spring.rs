@@ -106,6 +106,7 @@ impl<'a> Rig<'a> {
             cpu,
             probe,
             nested,
+            found_held: false,
             class: crate::Class::Unmovable,
         })
     }

@@ -1,0 +1,113 @@
+//! Single frames past the lists.
+//!
+//! Where a list is bypassed, or there is none, most requests come here. The zone layer's attempt is inlined, so a
+//! function saves no registers for the calls that it seldom makes at its end.
+//!
+//! # Invariants
+//! Those of [`layered`](super). What an attempt could not serve is served by the zone layer's own operation.
+
+use core::borrow::Borrow;
+
+use super::Layered;
+use crate::error::{AllocateError, FreeError};
+use crate::frame::{Index, Order};
+use crate::frame_table::{Frame, Tag};
+use crate::lock::Unserved;
+use crate::percpu::PerCpu;
+use crate::platform::{CpuToken, Platform};
+use crate::probe::{Event, Probe};
+use crate::region::Span;
+use crate::request::Flags;
+use crate::zone::{Caller, Uninterrupted, ZoneLayer};
+
+impl<P, F, Z, S> Layered<P, F, Z, S>
+where
+    P: Platform,
+    F: PerCpu<P, Uninterrupted<Z>>,
+    Z: ZoneLayer<P>,
+    S: Borrow<Span> + Sync,
+{
+    /// Serves a request for one frame in a system without lists: it needs fewer arguments.
+    #[inline(never)]
+    pub(super) fn allocate_frame(
+        &self,
+        cpu: &mut P::Cpu,
+        flags: Flags,
+    ) -> Result<Index, AllocateError> {
+        self.allocate_past(cpu, flags)
+    }
+
+    /// Serves a request for one frame that goes past the list. It calls another function at its end at most, so it
+    /// saves no registers; and what the zone layer needs otherwise is not written to memory.
+    #[inline(always)]
+    pub(super) fn allocate_past(
+        &self,
+        cpu: &mut P::Cpu,
+        flags: Flags,
+    ) -> Result<Index, AllocateError> {
+        if !Z::UNKNOWN_CPUS_ARE_BUSY && !self.front.caches() && !self.has_cpu(cpu.id()) {
+            return Err(AllocateError::NoSuchCpu);
+        }
+        P::probe(cpu).record(Event::Bypass(Order::ZERO));
+        let caller = &mut Caller::asking(cpu, Self::class(flags));
+        match self.zone.try_allocate(caller) {
+            Ok(frame) => Ok(frame.index()),
+            Err(unserved) => self.allocate_from_zone(cpu, flags, unserved),
+        }
+    }
+
+    /// Serves such a request when that failed.
+    #[inline(never)]
+    fn allocate_from_zone(
+        &self,
+        cpu: &mut P::Cpu,
+        flags: Flags,
+        unserved: Unserved,
+    ) -> Result<Index, AllocateError> {
+        let caller = &mut Caller::asking(cpu, Self::class(flags)).after(unserved);
+        match self.zone.allocate(caller, Order::ZERO) {
+            Ok(head) => Ok(head.index()),
+            Err(error) => self.allocate_failed(cpu, Order::ZERO, flags, error),
+        }
+    }
+
+    /// Frees one frame in a system without lists.
+    #[inline(never)]
+    pub(super) fn free_frame(&self, cpu: &mut P::Cpu, start: Index) -> Result<(), FreeError> {
+        self.free_past(cpu, start)
+    }
+
+    /// Frees one frame past the list, as [`allocate_past`](Self::allocate_past) allocates one.
+    #[inline(always)]
+    pub(super) fn free_past(&self, cpu: &mut P::Cpu, start: Index) -> Result<(), FreeError> {
+        let table = self.zone.table();
+        let head = table.frame(start).ok_or(FreeError::Foreign)?;
+        if !self.front.caches() && !self.has_cpu(cpu.id()) {
+            return Err(FreeError::NoSuchCpu);
+        }
+        let tag = self.front.claim(table, head, Order::ZERO)?;
+        match self.zone.try_free(&mut Caller::of(cpu), head, tag) {
+            Ok(()) => {
+                P::probe(cpu).record(Event::Bypass(Order::ZERO));
+                Ok(())
+            }
+            Err(unserved) => self.free_into_zone(cpu, head, tag, unserved),
+        }
+    }
+
+    /// Frees it when that failed.
+    #[inline(never)]
+    fn free_into_zone(
+        &self,
+        cpu: &mut P::Cpu,
+        head: Frame,
+        tag: Tag,
+        unserved: Unserved,
+    ) -> Result<(), FreeError> {
+        let caller = &mut Caller::of(cpu).after(unserved);
+        self.zone.free(caller, head, Order::ZERO, tag)?;
+        // A refused free bypasses nothing.
+        P::probe(cpu).record(Event::Bypass(Order::ZERO));
+        Ok(())
+    }
+}
