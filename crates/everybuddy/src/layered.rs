@@ -131,24 +131,6 @@ where
         }
     }
 
-    /// Serves a request for a block that missed the list. Out of line, so that a hit saves no registers. The request is
-    /// passed in pieces, so that a hit does not write it to memory. Next to two calls, a hit would set up a frame.
-    #[inline(never)]
-    fn allocate_missed(
-        &self,
-        cpu: &mut P::Cpu,
-        order: Order,
-        hint: (u64, u32),
-        flags: Flags,
-        missed: Missed,
-    ) -> Result<Index, AllocateError> {
-        if Z::TRIES && order == Order::ZERO && missed.bypasses {
-            self.allocate_past(cpu, flags)
-        } else {
-            self.allocate_block(cpu, order, hint, flags, missed)
-        }
-    }
-
     /// Serves a request for a block that a list may have to refill itself for, or that is larger than a frame.
     #[inline(never)]
     fn allocate_block(
@@ -245,23 +227,6 @@ where
         match last_try() {
             Err(AllocateError::Exhausted) => Err(AllocateError::Busy),
             result => result.map(Frame::index),
-        }
-    }
-
-    /// Frees a block that missed the list, as [`allocate_missed`](Self::allocate_missed) allocates one.
-    #[inline(never)]
-    fn free_missed(
-        &self,
-        cpu: &mut P::Cpu,
-        start: Index,
-        order: Order,
-        hint: (u64, u32),
-        missed: Missed,
-    ) -> Result<(), FreeError> {
-        if Z::TRIES && order == Order::ZERO && missed.bypasses {
-            self.free_past(cpu, start)
-        } else {
-            self.free_block(cpu, start, order, hint, missed)
         }
     }
 

@@ -13,7 +13,7 @@ use crate::error::{AllocateError, FreeError};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
 use crate::lock::Unserved;
-use crate::percpu::PerCpu;
+use crate::percpu::{Missed, PerCpu};
 use crate::platform::{CpuToken, Platform};
 use crate::probe::{Event, Probe};
 use crate::region::Span;
@@ -27,6 +27,24 @@ where
     Z: ZoneLayer<P>,
     S: Borrow<Span> + Sync,
 {
+    /// Serves a request for a block that missed the list. Out of line, so that a hit saves no registers. The request is
+    /// passed in pieces, so that a hit does not write it to memory. Next to two calls, a hit would set up a frame.
+    #[inline(never)]
+    pub(super) fn allocate_missed(
+        &self,
+        cpu: &mut P::Cpu,
+        order: Order,
+        hint: (u64, u32),
+        flags: Flags,
+        missed: Missed,
+    ) -> Result<Index, AllocateError> {
+        if Z::TRIES && order == Order::ZERO && missed.bypasses {
+            self.allocate_past(cpu, flags)
+        } else {
+            self.allocate_block(cpu, order, hint, flags, missed)
+        }
+    }
+
     /// Serves a request for one frame in a system without lists: it needs fewer arguments.
     #[inline(never)]
     pub(super) fn allocate_frame(
@@ -68,6 +86,23 @@ where
         match self.zone.allocate(caller, Order::ZERO) {
             Ok(head) => Ok(head.index()),
             Err(error) => self.allocate_failed(cpu, Order::ZERO, flags, error),
+        }
+    }
+
+    /// Frees a block that missed the list, as [`allocate_missed`](Self::allocate_missed) allocates one.
+    #[inline(never)]
+    pub(super) fn free_missed(
+        &self,
+        cpu: &mut P::Cpu,
+        start: Index,
+        order: Order,
+        hint: (u64, u32),
+        missed: Missed,
+    ) -> Result<(), FreeError> {
+        if Z::TRIES && order == Order::ZERO && missed.bypasses {
+            self.free_past(cpu, start)
+        } else {
+            self.free_block(cpu, start, order, hint, missed)
         }
     }
 

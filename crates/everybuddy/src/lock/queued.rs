@@ -93,6 +93,12 @@ impl<P: Platform> QueuedWord<P> {
         Self(P::AtomicU32::new(0))
     }
 
+    /// Returns the word.
+    #[inline(always)]
+    pub(super) fn word(&self) -> &P::AtomicU32 {
+        &self.0
+    }
+
     /// Acquires the lock. Returns how many times it had to poll.
     #[inline]
     pub(super) fn lock(&self, array: &WaitingArray<'_, P>) -> u32 {

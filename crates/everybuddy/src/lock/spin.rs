@@ -24,6 +24,20 @@ impl<P: Platform> SpinLock<P> {
         }
     }
 
+    /// Returns the word.
+    #[inline(always)]
+    pub(super) fn word(&self) -> &P::AtomicU32 {
+        &self.word
+    }
+
+    /// Releases the lock with this word.
+    #[inline(always)]
+    pub(super) fn release(word: &P::AtomicU32) {
+        // Release: pairs with the acquire in `try_lock`.
+        word.store(0, Ordering::Release);
+        P::wake(word);
+    }
+
     /// Acquires the lock after an attempt that found it held. Returns how many times it polled.
     #[cold]
     #[inline(never)]
@@ -62,9 +76,7 @@ impl<P: Platform> RawLock<P> for SpinLock<P> {
 
     #[inline]
     fn unlock(&self, (): &()) {
-        // Release: pairs with the acquire in `try_lock`.
-        self.word.store(0, Ordering::Release);
-        P::wake(&self.word);
+        Self::release(&self.word);
     }
 
     #[inline]

@@ -137,15 +137,20 @@ impl<'a, P: Platform> ZoneLock<'a, P> {
         }
     }
 
-    /// Releases such a lock. The others are not acquired this way.
+    /// Releases such a lock.
     #[inline(always)]
     pub(super) fn unlock_inline(&self) {
-        // Not a `match`: it would compare with the queued kind first.
-        if let Self::Spin(lock) = self {
+        if let Self::Ticket(lock) = self {
             lock.unlock(&());
-        } else if let Self::Ticket(lock) = self {
-            lock.unlock(&());
+            return;
         }
+        // A queued lock is not acquired this way. Its word lies where that of a spin lock does, so the kind is compared
+        // once, not twice.
+        SpinLock::<P>::release(match self {
+            Self::Spin(lock) => lock.word(),
+            Self::Queued(word, _) => word.word(),
+            Self::Ticket(_) => return,
+        });
     }
 
     /// Acquires the lock after an attempt that found it held. Returns how many times it had to poll.

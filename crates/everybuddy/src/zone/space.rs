@@ -70,12 +70,14 @@ impl<'a, P: Platform, S: Placed<'a, P>> Space<'a, P, S> {
     #[inline(always)]
     pub(crate) fn is_settled(&self) -> bool {
         let word = self.record.word();
+        if word == State::Assigned.word() {
+            return true;
+        }
+        // Only now, since some structures search for it.
         let level = self.structure.level();
-        word == State::Assigned.word()
-            // A space that has no largest block is not all free.
-            || word == level
-                && (level <= self.structure.max_order().index() as u32
-                    || self.free() != self.managed.get())
+        let has_largest = level > self.structure.max_order().index() as u32;
+        // A space without a largest block is not all free.
+        word == level && !(has_largest && self.free() == self.managed.get())
     }
 
     /// Returns `true` if the pool's record is this state. Under the space's lock.
@@ -144,8 +146,8 @@ mod tests {
         assert!(offset_of!(Own<'_>, structure) < crate::LINE);
         let list = offset_of!(Own<'_>, structure) + Inverse::<Native>::LISTS;
         assert!((crate::LINE..2 * crate::LINE).contains(&list), "{list}");
-        // Levels up to 7 are there, too.
-        assert!(list + 8 * size_of::<u32>() <= 2 * crate::LINE);
+        // The heads of levels up to 7 are there, too: four bytes each.
+        assert!(list + 8 * 4 <= 2 * crate::LINE);
         assert_eq!(size_of::<Own<'_>>(), 4 * crate::LINE);
     }
 }

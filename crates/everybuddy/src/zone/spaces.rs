@@ -348,13 +348,12 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         if !caller.nested
             && let Some(space) = self.spaces.get(own as usize)
             && let Some(guard) = caller.enter(&space.lock)
+            && let Some(head) = self.policy.allocate(&space.structure, order, guard.probe)
         {
-            if let Some(head) = self.policy.allocate(&space.structure, order, guard.probe) {
-                self.table.set_tag(head, Tag::allocated(order));
-                space.take(order.frames());
-                self.update_pool(own, space, guard.probe);
-                return Ok(head);
-            }
+            self.table.set_tag(head, Tag::allocated(order));
+            space.take(order.frames());
+            self.update_pool(own, space, guard.probe);
+            return Ok(head);
         }
         self.allocate_elsewhere(caller, order)
     }
