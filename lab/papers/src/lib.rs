@@ -28,6 +28,7 @@ pub mod giving_back;
 pub mod latency_distribution;
 pub mod list;
 pub mod list_operations;
+pub mod lock_cost;
 pub mod lock_hold;
 pub mod odd_sizes;
 pub mod prediction;

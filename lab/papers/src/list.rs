@@ -25,9 +25,9 @@ use crate::shared::rows::BASE;
 use crate::{
     actions, break_even, buffers, bulk_sizes, coalescing, components, contention, division,
     emulation, fill_levels, fragmentation, giving_back, latency_distribution, list_operations,
-    lock_hold, odd_sizes, prediction, request_sizes, run_lengths, simulated, size_sequences,
-    space_size, stages, streams_blocking, streams_costs, streams_distribution, streams_memory,
-    structures,
+    lock_cost, lock_hold, odd_sizes, prediction, request_sizes, run_lengths, simulated,
+    size_sequences, space_size, stages, streams_blocking, streams_costs, streams_distribution,
+    streams_memory, structures,
 };
 
 // The files of the experiments, by name: `EXPERIMENTS`. The build script finds the directories.
@@ -40,6 +40,7 @@ pub const METHODS: &[Method] = &[
     Method::of::<space_size::Parameters>("spaces"),
     Method::of::<bulk_sizes::Parameters>("bulk"),
     Method::of::<lock_hold::Parameters>("locks"),
+    Method::of::<lock_cost::Parameters>("lock-cost"),
     Method::of::<components::Parameters>("calls"),
     Method::of::<list_operations::Parameters>("counts"),
     Method::of::<request_sizes::Parameters>("sizes"),

@@ -27,7 +27,7 @@ pub(crate) struct Parameters {
 }
 
 /// A number of a round: operation, metric, value.
-type Number = (&'static str, &'static str, f64);
+pub(crate) type Number = (&'static str, &'static str, f64);
 
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
@@ -133,7 +133,7 @@ fn with_speedup(own: &[Vec<Number>], base: &[Vec<Number>]) -> Vec<Vec<Number>> {
 }
 
 /// Returns the median, the minimum and the maximum over the rounds, and the number of each round.
-fn summary(all: &[Vec<Number>], common: &Row) -> Vec<Row> {
+pub(crate) fn summary(all: &[Vec<Number>], common: &Row) -> Vec<Row> {
     let mut rows = Vec::new();
     for (at, (operation, metric, _)) in all.first().into_iter().flatten().enumerate() {
         let values: Vec<f64> = all.iter().map(|round| round[at].2).collect();
