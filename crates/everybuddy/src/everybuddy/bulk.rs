@@ -84,8 +84,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
         }
     }
 
-    /// Frees many blocks, as [`free_bulk`](FrameAllocator::free_bulk) does. Blocks of one size of a word that are named one after
-    /// the other are freed together, and so are blocks of whole words of a tree.
+    /// Frees many blocks, as [`free_bulk`](FrameAllocator::free_bulk) does. Blocks of one size of a word that are named
+    /// one after the other are freed together, and so are blocks of whole words of a tree.
     pub(super) fn free_all(
         &self,
         cpu: &mut P::Cpu,

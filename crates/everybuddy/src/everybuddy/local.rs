@@ -419,7 +419,7 @@ impl<'m, P: Platform> Local<'m, P> {
         taken
     }
 
-    /// Sets the first-fit point of a list to the last one of so many blocks.
+    /// Sets the first-fit point of a list to the last one of the `taken` blocks.
     #[inline(always)]
     fn point_after(&self, out: &[Index], taken: usize, order: Order, kind: Kind) {
         if let Some(last) = out.get(taken.wrapping_sub(1)) {

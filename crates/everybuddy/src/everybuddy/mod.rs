@@ -367,8 +367,8 @@ impl<P: Platform> FrameAllocator<P> for OwnedTrees<'_, P> {
         self.free_other(cpu, release.start, release.size)
     }
 
-    /// Blocks are taken word by word, or of whole words tree by tree. Runs, and what is larger than a tree, are allocated
-    /// one by one.
+    /// Blocks are taken word by word, or of whole words tree by tree. Runs, and what is larger than a tree, are
+    /// allocated one by one.
     fn allocate_bulk(
         &self,
         cpu: &mut P::Cpu,

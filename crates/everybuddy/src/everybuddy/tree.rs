@@ -282,8 +282,8 @@ impl<'m, P: Platform> AllTrees<'m, P> {
         Some((index * WORD, blocks))
     }
 
-    /// Takes blocks of less than a word of an own tree until `out` is full, or a word has none: of its split words, then
-    /// of the others that `among` has, lowest first in both. Returns their number.
+    /// Takes blocks of less than a word of an own tree until `out` is full, or a word has none: of its split words,
+    /// then of the others that `among` has, lowest first in both. Returns their number.
     #[inline]
     pub(crate) fn take_small(
         &self,
@@ -298,7 +298,7 @@ impl<'m, P: Platform> AllTrees<'m, P> {
             self.take_of_first(tree, header, among, (order, out.len() - given))
         {
             if taken == 0 {
-                // Nobody has looked yet whether the word has such a block. A single request remembers that.
+                // It was not known that the word has no such block. A single request remembers that.
                 break;
             }
             while taken != 0

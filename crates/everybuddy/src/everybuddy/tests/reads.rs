@@ -196,3 +196,43 @@ fn a_block_of_whole_words_is_refused_without_a_claim() {
         }
     }
 }
+
+#[test]
+fn a_bulk_reads_the_planes_of_a_word_and_the_header_of_a_tree_few_times() {
+    with_system_on::<Counting>((4096, 0), 1, (Some(2048), 11), |system| {
+        let mut cpu = NativeCpus::new(1).claim(CpuId(0)).unwrap();
+        // The tree is the current one afterwards, and its first word is split.
+        let first = system.allocate(&mut cpu, Request::FRAME).unwrap();
+        for order in [1, 2, 6, 7] {
+            let order = Order::new(order).unwrap();
+            let one = Request::order(order);
+            let start = system.allocate(&mut cpu, one).unwrap();
+            let mut out = [Index(0); 14];
+            let trees = &system.shared.trees;
+            let reads = || {
+                let split = trees.headers.iter().map(|header| header.split.reads.get());
+                let own = trees.words.iter().map(|word| word.own.reads.get());
+                split.chain(own).max().unwrap()
+            };
+            let reset = || {
+                trees
+                    .headers
+                    .iter()
+                    .for_each(|header| header.split.reads.set(0));
+                trees.words.iter().for_each(|word| word.own.reads.set(0));
+            };
+            reset();
+            assert_eq!(system.allocate_bulk(&mut cpu, one, &mut out), Ok(14));
+            assert!(reads() < 10, "{} reads for {order:?}", reads());
+            let block = |start: Index| Release::block(crate::Block::new(start, order));
+            system.free(&mut cpu, block(start)).unwrap();
+            reset();
+            system.free_bulk(&mut cpu, &out.map(block)).unwrap();
+            // Each block of whole words is looked up in the header.
+            let most = if order.get() < 6 { 6 } else { 14 + 6 };
+            assert!(reads() < most, "{} reads to free {order:?}", reads());
+        }
+        system.free(&mut cpu, Release::frame(first)).unwrap();
+        system.check(&mut cpu).unwrap();
+    });
+}
