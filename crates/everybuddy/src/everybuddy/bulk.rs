@@ -57,6 +57,17 @@ impl<P: Platform> OwnedTrees<'_, P> {
             let Some(place) = out.get_mut(given) else {
                 break;
             };
+            // The first word of the current tree may have had no such block, and others have. The request remembers
+            // which words have none.
+            if order != Order::ZERO
+                && !wanted.is_large()
+                && let Some(start) = local.take_current(&self.shared, wanted)
+            {
+                self.note(start, wanted.frames);
+                *place = Index(start);
+                given += 1;
+                continue;
+            }
             // This request may change the current tree.
             match self.allocate_slow(cpu, local, wanted, flags) {
                 Ok(start) => {

@@ -41,12 +41,12 @@ pub(super) struct Filled {
 }
 
 impl<P: Platform> Filling<P> {
-    /// Creates the state of a CPU that fills nothing.
-    pub(super) fn new() -> Self {
+    /// Creates the state of a CPU that fills nothing, and searches from a tree on.
+    pub(super) fn new(first_tree: u32) -> Self {
         Self {
             words: P::Cell::new(0),
             tree: P::Cell::new(0),
-            next: P::Cell::new(0),
+            next: P::Cell::new(first_tree),
             pause: P::Cell::new(0),
             in_vain: P::Cell::new(0),
         }

@@ -56,7 +56,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let open = self.begin(local);
         // A CPU that may not keep trees allocates by address.
         let found = open.then(|| self.fullest_area(local)).flatten();
-        let filled = found.filter(|area| self.own_for_filling(local, area.tree));
+        let filled = found.filter(|area| self.own_for_filling(local, *area));
         if let Some(area) = filled {
             filling.start(area);
         }
@@ -64,20 +64,27 @@ impl<P: Platform> OwnedTrees<'_, P> {
         self.end(local, open);
     }
 
-    /// Claims a tree, unless it is an own one. Returns `true` if the CPU owns it now.
-    fn own_for_filling(&self, local: &Local<'_, P>, tree: u32) -> bool {
-        let Some(header) = self.shared.trees.header(tree) else {
+    /// Claims the tree of an area, unless it is an own one. Returns `true` if the CPU owns it now, and has frames to
+    /// allocate there.
+    fn own_for_filling(&self, local: &Local<'_, P>, area: Filled) -> bool {
+        let Some(header) = self.shared.trees.header(area.tree) else {
             return false;
         };
         if local.owns(&header.owner) {
             return true;
         }
-        let is_claimed = self.shared.claim(header, local.id);
-        if is_claimed {
-            self.shared.trees.collect(tree, header);
-            local.adopt(&self.shared, tree, Kind::Movable);
+        if !self.shared.claim(header, local.id) {
+            return false;
         }
-        is_claimed
+        self.shared.trees.collect(area.tree, header);
+        // Another CPU may have taken all of them meanwhile. It may have marked the tree as spent, and the mark of an
+        // own tree would stay.
+        if !header.is_for(Kind::Staying) || header.candidates(Order::ZERO) & area.words == 0 {
+            self.shared.release(area.tree, header);
+            return false;
+        }
+        local.adopt(&self.shared, area.tree, Kind::Movable);
+        true
     }
 
     /// Returns the fullest area of some trees for frames that stay: of own trees, and of trees without an owner.

@@ -43,7 +43,9 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return self.free_part(cpu, local, start, size);
         };
         local.last.set(kind as u8);
-        match local.list(order, kind) {
+        // Smaller requests would not find a listed block by fit.
+        let may_list = !is_large(order) || !local.fitting.is_on();
+        match local.list(order, kind).filter(|_| may_list) {
             Some(list) => self.free_of_list(cpu, local, list, (start.0, order)),
             None => self.free_unlisted(cpu, local, start.0, order),
         }
@@ -82,7 +84,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
         let list = local.lists.get(usize::from(head));
         // A list that holds nothing in this memory is full and empty: it is not used up.
         if let Some(list) = list.filter(|list| list.is_full() && !list.is_empty()) {
-            local.start_over(list, kind_of(head));
+            if is_large(order) {
+                // Small requests need not search anew: other trees serve them.
+                list.point.set(0);
+            } else {
+                local.start_over(list, kind_of(head));
+            }
         }
         self.free_unlisted(cpu, local, start, order)
     }

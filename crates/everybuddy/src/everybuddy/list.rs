@@ -6,10 +6,11 @@
 //! # Invariants
 //! 1. A block enters the list only if it lies at or below the list's first-fit point. A search by address would soon
 //!    find each such block, too. So the list does not keep high addresses in use. In a shortage, when address does not
-//!    decide, a block enters its list wherever it lies, unless its buddy is free: the two become a larger block.
+//!    decide, a block of less than a word enters its list wherever it lies, unless its buddy is free: the two become a
+//!    larger block. Frames of the words that the CPU fills enter it wherever they lie, too.
 //! 2. Blocks of all trees enter a list. A listed block is allocated in the planes, and its head is zero.
-//! 3. A frame of the current tree may enter the list before it was ever allocated: the CPU owns the tree, so no other
-//!    CPU can have the frame without asking, be it listed or not.
+//! 3. A frame of the current tree, or of the words that the CPU fills, may enter the list before it was ever allocated:
+//!    the CPU owns the tree, so no other CPU can have the frame without asking, be it listed or not.
 //! 4. The CPU *gathers* small blocks of one word that are freed one after the other and enter no list, except for the
 //!    first. One change of the word frees them. Until then, they are in the state of listed blocks. In a shortage, the
 //!    CPU gathers nothing.

@@ -200,7 +200,7 @@ impl<'m, P: Platform> Local<'m, P> {
     pub(super) fn new(
         cpu: u32,
         home: u32,
-        fitting: Fitting<P>,
+        (fitting, filling): (Fitting<P>, Filling<P>),
         (of, entries): (&Dimensions, &'m [P::Cell<u32>]),
         slots: &'m [P::Cell<u32>],
     ) -> Self {
@@ -224,7 +224,7 @@ impl<'m, P: Platform> Local<'m, P> {
             nested_frees: P::AtomicU32::new(0),
             below: P::Cell::new(0),
             fitting,
-            filling: Filling::new(),
+            filling,
             state: CachePadded::new(P::AtomicU32::new(CpuState::NEW.0)),
             lists: core::array::from_fn(list),
         }

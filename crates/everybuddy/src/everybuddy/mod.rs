@@ -82,6 +82,7 @@ use crate::request::{Flags, Release, Request, Size};
 use crate::shortage::Kept;
 use crate::snapshot::{Census, FrameState, Snapshot, Violation};
 use drain::Requests;
+use filling::Filling;
 use fitting::Fitting;
 use foreign::{GROUP, Shared};
 use geometry::{Dimensions, HEADS_WITH_LIST, TREES_PER_CPU};
@@ -163,8 +164,8 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             }
             tree *= 2;
         }
-        // Fewer CPUs may own more trees together, and have more entries of lists, by less than one of each list for
-        // each CPU.
+        // Fewer CPUs may own more trees together, and have more entries of lists: up to two of a list of large blocks,
+        // and less than one of each other list, for each CPU. Few of these numbers differ at the same time.
         let entries = (1 + HEADS_WITH_LIST) * cpus as usize * size_of::<P::Cell<u32>>();
         most.saturating_add(entries.next_multiple_of(LINE))
     }
@@ -198,7 +199,8 @@ impl<'m, P: Platform> OwnedTrees<'m, P> {
             let home = windows.home(cpu as u32);
             let first_tree = windows.groups(home).start * GROUP;
             let fitting = Fitting::new(first_tree, geometry.span.frames());
-            Local::new(cpu as u32, home, fitting, (&of, freed), slots)
+            let filling = Filling::new(first_tree);
+            Local::new(cpu as u32, home, (fitting, filling), (&of, freed), slots)
         })?;
         let requests = arena.one("drain requests", Requests::new())?;
         let system = Self {

@@ -36,7 +36,7 @@ use crate::platform::{AtomicWord, Ordering, Platform, SharedCell};
 
 use super::OwnedTrees;
 use super::local::Local;
-use super::wanted::CLOSED_ID;
+use super::wanted::{CLOSED_ID, is_large};
 
 /// The bits with the order of the smallest block that was refused, plus one; 0 if none is remembered.
 const ORDER: u64 = 0xff;
@@ -210,15 +210,15 @@ impl<P: Platform> OwnedTrees<'_, P> {
                     return true;
                 };
                 let inside = first(length) << (from % WORD);
-                let (own, foreign) = (word.own.peek(), word.foreign.load(Ordering::Relaxed));
-                let absent = if header.absent.peek() & mask == 0 {
-                    0
-                } else {
-                    own & foreign & inside
-                };
-                let taken = !(own | foreign) & inside;
+                // Of a smaller block, the planes would say which frame is absent. But another CPU may change both, and
+                // this one may see the change of one plane only. Without it, the refusal is forgotten, which is right.
+                if is_large(order) && header.absent.peek() & mask != 0 {
+                    return true;
+                }
+                let allocated = !(word.own.peek() | word.foreign.load(Ordering::Relaxed));
+                let taken = allocated & inside;
                 let base = index * WORD;
-                if absent != 0 || taken != 0 && self.shared.heads.has_piece(base, taken) {
+                if taken != 0 && self.shared.heads.has_piece(base, taken) {
                     return true;
                 }
                 looks -= u32::from(taken != 0);

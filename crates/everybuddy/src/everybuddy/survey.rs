@@ -89,7 +89,8 @@ impl<P: Platform> OwnedTrees<'_, P> {
                 cpu: CpuId(other),
                 frames: frames + self.buffered_frames(CpuId(other)),
             };
-            (local.slots.seen().any(has_block), kept)
+            let is_listed = || local.listed().any(|(_, listed)| listed >= order);
+            (local.slots.seen().any(has_block) || is_listed(), kept)
         });
         kept.filter(|(_, kept)| kept.frames > 0)
             .max_by_key(|(has_block, kept)| (*has_block, kept.frames))

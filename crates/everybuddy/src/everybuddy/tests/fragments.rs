@@ -137,7 +137,7 @@ fn a_cpu_fills_nothing_in_a_shortage() {
 /// After each search in vain, twice as many requests do not search.
 #[test]
 fn searches_in_vain_become_rare() {
-    let filling = filling::Filling::<Native>::new();
+    let filling = filling::Filling::<Native>::new(0);
     let mut searches = Vec::new();
     for request in 0..300 {
         if filling.may_search() {

@@ -262,7 +262,12 @@ fn a_freed_block_of_two_mib_is_allocated_again_unless_a_shortage_began() {
             let release = Release::block(crate::Block::new(start, order(9)));
             system.free(cpu, release).unwrap();
         };
+        // The third one finds the list full. Small requests keep their tree.
+        let frame = system.allocate(cpu, Request::FRAME).unwrap();
+        let current = || system.locals[0].place(Kind::Staying).current.get();
+        let before = current();
         held.iter().for_each(|start| free(cpu, *start));
+        assert_eq!(current(), before);
         assert_eq!(system.buffered_frames(CpuId(0)), 2 * 512);
         assert_eq!(system.check(cpu).unwrap().buffered, 2 * 512);
         for start in [held[1], held[0]] {
@@ -274,6 +279,9 @@ fn a_freed_block_of_two_mib_is_allocated_again_unless_a_shortage_began() {
         assert_eq!(system.buffered_frames(CpuId(0)), 0);
         // Nor does a block enter the list that is freed meanwhile.
         free(cpu, held[1]);
+        let by_address = system.allocate(cpu, nine).unwrap();
+        free(cpu, by_address);
+        system.free(cpu, Release::frame(frame)).unwrap();
         assert_eq!(system.check(cpu).unwrap().free, 1 << 18);
     });
 }
