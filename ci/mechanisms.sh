@@ -49,7 +49,7 @@ row() { # NAME: a row without this mechanism
     echo
     row - 0
     for name in "${names[@]}"; do
-        lines=$(list ci/mechanisms.tsv | awk -F '\t' -v name="$name" '$1 == name { print $5; exit }')
+        lines=$(list ci/mechanisms.tsv | awk -F '\t' -v name="$name" '$1 == name && !seen++ { print $5 }')
         EVERYBUDDY_DEFECT=$name row "$name" "$lines"
     done
 } | tee "$output/table.tsv"
