@@ -17,6 +17,7 @@ use crate::probe::{Event, Probe};
 use crate::request::{Flags, Release};
 
 use super::OwnedTrees;
+use super::local::Local;
 use super::tree::Part;
 use super::wanted::{Wanted, is_large};
 use super::word::{Header, Kind};
@@ -61,7 +62,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             // which words have none.
             if order != Order::ZERO
                 && !wanted.is_large()
-                && let Some(start) = local.take_current(&self.shared, wanted)
+                && let Some(start) = self.take_one(local, wanted)
             {
                 self.note(start, wanted.frames);
                 *place = Index(start);
@@ -80,6 +81,12 @@ impl<P: Platform> OwnedTrees<'_, P> {
             given += 1;
         }
         Ok(given)
+    }
+
+    /// Takes a block of the current tree. Out of line, so that single requests are not.
+    #[inline(never)]
+    fn take_one(&self, local: &Local<'_, P>, wanted: Wanted) -> Option<u32> {
+        local.take_current(&self.shared, wanted)
     }
 
     /// Notes blocks that were taken from one tree.

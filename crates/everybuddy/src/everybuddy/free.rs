@@ -43,9 +43,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
             return self.free_part(cpu, local, start, size);
         };
         local.last.set(kind as u8);
-        // Smaller requests would not find a listed block by fit.
-        let may_list = !is_large(order) || !local.fitting.is_on();
-        match local.list(order, kind).filter(|_| may_list) {
+        match local.list(order, kind) {
             Some(list) => self.free_of_list(cpu, local, list, (start.0, order)),
             None => self.free_unlisted(cpu, local, start.0, order),
         }

@@ -375,6 +375,7 @@ impl<'m, P: Platform> Local<'m, P> {
     }
 
     /// Takes what is wanted of the current tree: at most a tree.
+    #[inline(always)]
     pub(crate) fn take_current(&self, shared: &Shared<'_, P>, wanted: Wanted) -> Option<u32> {
         let Wanted {
             frames,
@@ -427,9 +428,13 @@ impl<'m, P: Platform> Local<'m, P> {
         }
     }
 
-    /// Sets the first-fit point of a list.
+    /// Sets the first-fit point of a list. In a shortage, a list of blocks of whole words stays empty: smaller requests
+    /// would not find a listed block by fit.
     #[inline(always)]
     pub(super) fn point_to(&self, start: u32, order: Order, kind: Kind) {
+        if is_large(order) && self.fitting.is_on() {
+            return;
+        }
         if let Some(list) = self.list(order, kind) {
             list.point.set(start);
         }

@@ -279,10 +279,11 @@ fn a_freed_block_of_two_mib_is_allocated_again_unless_a_shortage_began() {
         assert_eq!(system.buffered_frames(CpuId(0)), 0);
         // Nor does a block enter the list that is freed meanwhile.
         free(cpu, held[1]);
-        let by_address = system.allocate(cpu, nine).unwrap();
+        // The first block of all lies at no point above another one, and may.
+        let [_, by_address] = [(); 2].map(|()| system.allocate(cpu, nine).unwrap());
         free(cpu, by_address);
         system.free(cpu, Release::frame(frame)).unwrap();
-        assert_eq!(system.check(cpu).unwrap().free, 1 << 18);
+        assert_eq!(system.check(cpu).unwrap().free, (1 << 18) - 512);
     });
 }
 
