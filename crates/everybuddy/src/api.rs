@@ -451,8 +451,9 @@ pub trait FrameAllocator<P: Platform>: Sync {
     fn free_frames(&self) -> u64;
 
     /// Returns the present state of free memory: the free blocks by order. Acquires the zone's lock; O(orders + CPUs),
-    /// as often as memory has parts with spaces and domains, and O(page blocks) if they have types. `everybuddy`,
-    /// `llfree` and `nbbs` count the blocks in all metadata: O(frames / 64).
+    /// as often as memory has parts with spaces and domains, and O(page blocks) if they have types. iBuddy's structure
+    /// counts bits, O(frames / 32), with one zone all of them under its lock. `everybuddy`, `llfree` and `nbbs` count
+    /// the blocks in all metadata: O(frames / 64).
     fn snapshot(&self, cpu: &mut P::Cpu) -> Snapshot;
 
     /// Returns the number of frames in a CPU's list; 0 if the system has no lists, or was not set up for that CPU.

@@ -11,11 +11,14 @@ use crate::frame::{Index, Order};
 use crate::platform::CpuId;
 use crate::request::BlockType;
 
+/// Numbers of blocks, by order.
+pub(crate) type BlocksByOrder = [u32; Order::LIMIT.index() + 1];
+
 /// Free memory at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// Free blocks in the zone layer, by order.
-    pub free_blocks: [u32; Order::LIMIT.index() + 1],
+    pub free_blocks: BlocksByOrder,
     /// Frames that per-CPU lists and other buffers hold. A hint while other CPUs work.
     pub buffered_frames: u64,
     /// The number of parts into which free memory is divided. Blocks split and coalesce within one part, never across
@@ -47,15 +50,12 @@ impl Snapshot {
     };
 
     /// Memory in one part, with this number of free blocks of each order.
-    pub(crate) fn of_blocks(blocks: impl Fn(Order) -> u32) -> Self {
-        let mut snapshot = Self {
+    pub(crate) const fn of_blocks(free_blocks: BlocksByOrder) -> Self {
+        Self {
+            free_blocks,
             domains: 1,
             ..Self::NONE
-        };
-        for (order, free) in Order::up_to(Order::LIMIT).zip(&mut snapshot.free_blocks) {
-            *free = blocks(order);
         }
-        snapshot
     }
 
     /// Adds the snapshot of another part of memory.

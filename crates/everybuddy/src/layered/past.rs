@@ -66,10 +66,12 @@ where
         if !Z::UNKNOWN_CPUS_ARE_BUSY && !self.front.caches() && !self.has_cpu(cpu.id()) {
             return Err(AllocateError::NoSuchCpu);
         }
-        P::probe(cpu).record(Event::Bypass(Order::ZERO));
         let caller = &mut Caller::asking(cpu, Self::class(flags));
         match self.zone.try_allocate(caller) {
-            Ok(frame) => Ok(frame.index()),
+            Ok(frame) => {
+                P::probe(cpu).record(Event::Bypass(Order::ZERO));
+                Ok(frame.index())
+            }
             Err(unserved) => self.allocate_from_zone(cpu, flags, unserved),
         }
     }
@@ -83,7 +85,13 @@ where
         unserved: Unserved,
     ) -> Result<Index, AllocateError> {
         let caller = &mut Caller::asking(cpu, Self::class(flags)).after(unserved);
-        match self.zone.allocate(caller, Order::ZERO) {
+        let served = self.zone.allocate(caller, Order::ZERO);
+        // See `ZoneLayer::UNKNOWN_CPUS_ARE_BUSY`. The request of an unknown CPU bypasses nothing.
+        if served == Err(AllocateError::Busy) && !self.has_cpu(cpu.id()) {
+            return Err(AllocateError::NoSuchCpu);
+        }
+        P::probe(cpu).record(Event::Bypass(Order::ZERO));
+        match served {
             Ok(head) => Ok(head.index()),
             Err(error) => self.allocate_failed(cpu, Order::ZERO, flags, error),
         }

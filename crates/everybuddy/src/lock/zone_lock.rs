@@ -140,6 +140,7 @@ impl<'a, P: Platform> ZoneLock<'a, P> {
     /// Releases such a lock.
     #[inline(always)]
     pub(super) fn unlock_inline(&self) {
+        debug_assert!(self.is_inline(), "a queued lock is not acquired inline");
         if let Self::Ticket(lock) = self {
             lock.unlock(&());
             return;

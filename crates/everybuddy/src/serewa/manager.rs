@@ -562,7 +562,7 @@ impl<P: Platform, S: Structure<P>> ZoneLayer<P> for Serewa<'_, P, S> {
         let _guard = Guard::lock(self.lock, caller.probe);
         Snapshot {
             buffered_frames: self.dividing.frames() + self.linking.frames(),
-            ..Snapshot::of_blocks(|order| self.structure.blocks(order))
+            ..Snapshot::of_blocks(self.structure.blocks_by_order())
         }
     }
 

@@ -39,7 +39,7 @@ use crate::frame::Order;
 use crate::frame_table::{Frame, FrameTable, Tag};
 use crate::platform::{Platform, SharedCell};
 use crate::probe::{Event, NoProbe, Probe};
-use crate::snapshot::Violation;
+use crate::snapshot::{BlocksByOrder, Snapshot, Violation};
 
 /// iBuddy's free area.
 #[repr(C)]
@@ -294,20 +294,20 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
     }
 
     fn blocks(&self, order: Order) -> u32 {
-        if order > self.max_order {
-            return 0;
-        }
+        self.blocks_by_order()[order.index()]
+    }
+
+    fn blocks_by_order(&self) -> BlocksByOrder {
+        let mut all = Snapshot::NONE.free_blocks;
         // A free group that is not part of a larger one has, at each level below, one bit for the half without its
         // representative, and the bits of that half's halves: 1, 2, 4 and so on.
         let (mut inside, mut whole) = (0, 0);
         for level in Order::up_to(self.max_order).rev() {
             inside = 2 * inside + whole;
             whole = self.bits.count(level_of(level)).saturating_sub(inside);
-            if level == order {
-                break;
-            }
+            all[level.index()] = whole;
         }
-        whole
+        all
     }
 
     fn free_frames(&self) -> u64 {

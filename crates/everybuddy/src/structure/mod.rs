@@ -51,7 +51,7 @@ use crate::frame::{Index, Order};
 use crate::platform::Platform;
 use crate::probe::Probe;
 use crate::request::{BlockType, Class};
-use crate::snapshot::{PageBlocks, Snapshot, Violation};
+use crate::snapshot::{BlocksByOrder, PageBlocks, Snapshot, Violation};
 
 /// The bits that a structure needs: plain, one per aligned block of each order; groups, the same in another layout;
 /// summed, with summaries above; or typed, with the types of page blocks.
@@ -179,6 +179,11 @@ pub trait Structure<P: Platform>: Send + Sync {
     /// Returns how many blocks of this order are in, none of them a part of a larger one. O(orders), with iBuddy's
     /// structure O(frames / 32). A hint without the zone's lock.
     fn blocks(&self, order: Order) -> u32;
+
+    /// Returns the same of all orders. O(orders²) at worst, with iBuddy's structure O(frames / 32).
+    fn blocks_by_order(&self) -> BlocksByOrder {
+        core::array::from_fn(|order| self.blocks(Order::saturating(order as u32)))
+    }
 
     /// Returns the number of frames that are in. O(orders²) at worst. A hint without the zone's lock.
     fn free_frames(&self) -> u64 {

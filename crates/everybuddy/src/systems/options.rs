@@ -49,6 +49,8 @@ pub struct OptionRow {
     pub values: &'static str,
     /// The meaning, in one sentence.
     pub meaning: &'static str,
+    /// Why other systems do not take it, in one sentence, which `meaning` contains. Empty if their layers say so.
+    pub(super) limit: &'static str,
     /// What a system has that does not choose for itself, for people.
     pub default: &'static str,
     /// Returns `true` if a system takes the option: if its layers can.
@@ -71,7 +73,7 @@ struct OptionText {
 macro_rules! options {
     ($(
         $field:ident = $key:literal : $type:ty, $default:literal, $meaning:literal,
-        for $applies:expr $(, sets $apply:expr)?;
+        for $applies:expr $(, else $limit:literal)? $(, sets $apply:expr)?;
     )*) => {
         /// What is said about a system besides its name. `None` leaves the choice to the system's row.
         ///
@@ -79,7 +81,7 @@ macro_rules! options {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Options {
             $(
-                #[doc = concat!("`", $key, "=`: ", $meaning)]
+                #[doc = concat!("`", $key, "=`: ", $meaning $(, " ", $limit)?)]
                 pub $field: Option<$type>,
             )*
         }
@@ -112,7 +114,8 @@ macro_rules! options {
             OptionRow {
                 key: $key,
                 values: <$type as OptionValue>::VALUES,
-                meaning: $meaning,
+                meaning: concat!($meaning $(, " ", $limit)?),
+                limit: concat!($($limit)?),
                 default: $default,
                 applies: $applies,
                 apply: |_options, _parameters, _setup| {
@@ -224,7 +227,10 @@ options! {
     line = "line": Line, "`own`",
         "Where the zone's lock lies: on a cache line of its own, as behind the lists of Linux 4.14, or on that of the \
          list of order 0, as in Linux 2.6.32. The other lists lie eight on a line; in Linux 2.6.32, each has 88 bytes.",
-        for has_line, sets |parameters, line, _| parameters.line = line;
+        for has_line,
+        else "Only one zone of free blocks can have both: a space has its lock with what it guards, and iBuddy's \
+         structure has its lists in itself.",
+        sets |parameters, line, _| parameters.line = line;
     drain = "drain": DrainKind, "`single`",
         "Whether the frames of a drain are merged into larger blocks outside the zone's lock, or return one by one.",
         for |row| row.list == ListKind::Linux,

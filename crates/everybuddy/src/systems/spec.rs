@@ -93,7 +93,11 @@ impl fmt::Display for SpecError {
                     .try_for_each(|(index, option)| match index {
                         0 => write!(f, " {}", option.key),
                         _ => write!(f, ", {}", option.key),
-                    })
+                    })?;
+                match OptionRow::of(key).map(|option| option.limit) {
+                    None | Some("") => Ok(()),
+                    Some(limit) => write!(f, ". {}", limit.trim_end_matches('.')),
+                }
             }
             Self::Malformed { .. } => write!(f, "options are written NAME+key=value"),
             Self::BadValue { key, needs } => write!(f, "`{key}` takes {needs}"),
@@ -334,9 +338,25 @@ mod tests {
             ("everybudy", "no system has this name; did you mean `everybuddy`?"),
             ("jemalloc", "no system has this name"),
             ("bs+ordr=3", "there is no such option; did you mean `order`?"),
+            (
+                "bs+batch=3",
+                "`bs` does not take `batch`; it takes order, zone, space, select, exchange, shards, idle, \
+                 spring, lock, line",
+            ),
         ];
         for (text, error) in cases {
             assert_eq!(message(text), error);
+        }
+    }
+
+    #[test]
+    fn a_system_whose_lock_has_one_place_says_why_it_takes_no_line() {
+        for text in ["is+line=own", "zones-4+line=own", "is+zone=one+line=own"] {
+            let message = text.parse::<SystemSpec>().unwrap_err().to_string();
+            assert!(
+                message.contains("one zone of free blocks"),
+                "{text}: {message}"
+            );
         }
     }
 

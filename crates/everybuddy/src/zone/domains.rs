@@ -534,13 +534,10 @@ impl<P: Platform> ZoneLayer<P> for Domains<'_, P> {
     }
 
     fn snapshot(&self, _: &mut Caller<'_, P>) -> Snapshot {
-        let blocks = |order| {
-            if order <= self.all.max_order {
-                self.all.blocks_of_all(order)
-            } else {
-                0
-            }
-        };
+        let mut blocks = Snapshot::NONE.free_blocks;
+        for order in Order::up_to(self.all.max_order) {
+            blocks[order.index()] = self.all.blocks_of_all(order);
+        }
         Snapshot {
             domains: self.spring.domains(),
             ..Snapshot::of_blocks(blocks)

@@ -93,7 +93,8 @@ pub(crate) struct Caller<'c, P: Platform> {
     pub(crate) probe: &'c mut P::Probe,
     /// Whether the call interrupted an operation of this CPU. Such a caller only tries locks.
     pub(crate) nested: bool,
-    /// Whether the first lock was held when the call tried to do without a wait.
+    /// Whether the call tried to do without a wait, and found a lock held. It is tied to no lock: the next one that is
+    /// entered counts as contended, also if it is another one, as after an exchange of the CPU's space.
     pub(crate) found_held: bool,
     /// The class of the request.
     pub(crate) class: Class,
@@ -162,15 +163,16 @@ pub(crate) trait ZoneLayer<P: Platform>: Send + Sync {
     fn max_order(&self) -> Order;
 
     /// Allocates one frame like [`allocate`](Self::allocate), which is not nested and does it if this fails. It is
-    /// inlined, and fails rather than wait, or call a function. A caller that calls `allocate` at its end saves no
-    /// registers.
+    /// inlined, and fails rather than wait, or call a function except at its end. A caller that calls `allocate` at its
+    /// end saves no registers.
     #[inline(always)]
     fn try_allocate(&self, _: &mut Caller<'_, P>) -> Result<Frame, Unserved> {
         Err(Unserved::Other)
     }
 
     /// Frees one frame like [`free`](Self::free), as [`try_allocate`](Self::try_allocate) allocates one. It also fails
-    /// for a frame that does not have the tag `tag`.
+    /// for a frame that does not have the tag `tag`. It may wait after the frame is free: a space that changes its
+    /// list acquires the pool's lock, in a function that is called at the end.
     #[inline(always)]
     fn try_free(&self, _: &mut Caller<'_, P>, frame: Frame, tag: Tag) -> Result<(), Unserved> {
         let _ = (frame, tag);

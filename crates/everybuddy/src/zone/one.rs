@@ -301,7 +301,7 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for OneZ
         let _guard = self.enter_whole(caller);
         Snapshot {
             page_blocks: self.structure.page_blocks(),
-            ..Snapshot::of_blocks(|order| self.structure.blocks(order))
+            ..Snapshot::of_blocks(self.structure.blocks_by_order())
         }
     }
 

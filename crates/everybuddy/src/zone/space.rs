@@ -11,8 +11,9 @@
 //!
 //! # Design decisions
 //! The lock lies with what it guards, so a request with iBuddy's structure touches two or three lines of a space: the
-//! first two, and one more for levels from 8 on. CPUs that wait for the lock poll the first of them. They are few: a
-//! CPU waits only for one that frees into the same space, or shares it.
+//! first two, and one more for levels from 8 on. CPUs that wait for the lock poll the first of them. With an older
+//! layout, a lock on a line of its own changed the times of `handover` and `burst:random`, simulated on 8 to 32 CPUs of
+//! `epyc-7763`, by at most 0.7 %. This layout was not simulated.
 
 use super::pool::{SpaceRecord, State};
 use crate::lock::ZoneLock;

@@ -582,13 +582,10 @@ impl<'a, P: Platform, S: Placed<'a, P>, C: Coalesce<P, S>> ZoneLayer<P> for Spac
         let mut all = Snapshot::NONE;
         for space in self.spaces {
             let _guard = Guard::lock(&space.lock, caller.probe);
-            let has_free = space.free() > 0;
-            all.add(&Snapshot::of_blocks(|order| {
-                if has_free {
-                    space.structure.blocks(order)
-                } else {
-                    0
-                }
+            all.add(&Snapshot::of_blocks(if space.free() > 0 {
+                space.structure.blocks_by_order()
+            } else {
+                Snapshot::NONE.free_blocks
             }));
         }
         all
