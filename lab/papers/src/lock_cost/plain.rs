@@ -3,7 +3,8 @@
 //! On one thread, a lock then costs what its instructions cost, and nothing for being atomic.
 //!
 //! # Invariants
-//! One thread uses a system on it: [`OneThread`] has one token.
+//! One thread uses a system on it, by convention: the platform is private to this experiment, which gets its token from
+//! [`OneThread`]. Nothing else ties it to that set of one.
 
 use everybuddy::platform::{
     AtomicWord, CellValue, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, NativeCpus,
@@ -36,7 +37,7 @@ impl OneThread {
     }
 }
 
-/// The machine, with plain loads and stores only.
+/// The machine, with words whose read-modify-writes are plain. The exchange of a cell is still the native one.
 #[derive(Debug)]
 pub(super) struct Plain;
 
