@@ -6,8 +6,8 @@
 # the requests for 16 frames that are refused of 20,000, the blocks of 2 MiB that are whole in aged memory, and the
 # tenths of a percent of memory that one CPU does not get after all others fell silent. `/8`: of eight CPUs, one calls;
 # `*8`: all of them, in one thread. The last columns are the lines of code that would go, and the unit tests that fail.
-# The switches themselves cost some instructions, in all rows alike. Of the length of lists, a quarter remains in the
-# last row. The table is target/mechanisms/table.txt.
+# The switches themselves cost some instructions, in all rows alike. `three-quarters-of-a-list` leaves a quarter of each list.
+#  The table is target/mechanisms/table.txt.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=never

@@ -66,7 +66,7 @@ impl<'m, P: Platform> Drains<P> for OwnedTrees<'m, P> {
         // Acquire: pairs with the exchange in `close`: the epoch of a CPU that took the identity away is seen. If that
         // CPU does so afterwards, the identity stays closed.
         local.identity.swap(local.id, Ordering::AcqRel);
-        // The load of the count acquired what the requests remembered that this CPU acknowledged.
+        // The load of the count acquired what the acknowledged requests remembered.
         let free_identity = match self.requests.refused.order() {
             Some(_) => CLOSED_ID,
             None => local.id,

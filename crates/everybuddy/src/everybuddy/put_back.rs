@@ -102,7 +102,7 @@ impl<'m, P: Platform> Lot<'m, P> for TreeRun {
 }
 
 impl<P: Platform> Local<'_, P> {
-    /// The hit of a free of a run of a word that enters no list, if all of its frames are allocated.
+    /// Frees a run of one word, past the lists, if the CPU owns the tree and all of its frames are allocated.
     #[inline(always)]
     pub(crate) fn give(
         &self,

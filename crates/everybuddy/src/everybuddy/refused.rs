@@ -10,12 +10,12 @@
 //!
 //! A hit must not write or read a shared word for that. A free hits if the owner of the tree is the CPU's *free
 //! identity*, which is [`CLOSED_ID`] while a refusal is remembered. So the frees of each CPU miss after a refusal, are
-//! counted, and look. This costs more than a hit, so only as many frees do it as there are trees: then the refusal is
+//! counted, and look. This costs more than a hit, so it ends after more frees than there are trees: then the refusal is
 //! forgotten, and has cost about as much as the searches that it saved. Allocations keep their identity, and hit.
 //!
 //! # Invariants
 //! 1. While a block is remembered as refused, each block of that order has a frame that is a part of an allocation, or
-//!    absent, or one that a CPU has begun to free, which is not counted yet.
+//!    absent, or in a free that has begun and is not counted yet.
 //! 2. A free removes its pieces before it is counted, and looks for others afterwards. So of two CPUs that free the
 //!    last two pieces of a block, the one that is counted last sees that the other piece is gone.
 //! 3. A request that searches in vain reads the number of frees (`moment`) before it asks the other CPUs for their

@@ -57,7 +57,7 @@ pub(crate) enum Rate {
     Partly,
     /// A word is wholly free.
     Whole,
-    /// All words are.
+    /// All words are wholly free.
     Unused,
     /// A few frames of split words are free.
     Rest,

@@ -28,7 +28,7 @@ where
     S: Borrow<Span> + Sync,
 {
     /// Serves a request for a block that missed the list. Out of line, so that a hit saves no registers. The request is
-    /// passed in pieces, so that a hit does not write it to memory. Next to two calls, a hit would set up a frame.
+    /// passed in pieces, so that a hit does not write it to memory. With two calls, a hit would set up a stack frame.
     #[inline(never)]
     pub(super) fn allocate_missed(
         &self,
@@ -76,7 +76,7 @@ where
         }
     }
 
-    /// Serves such a request when that failed.
+    /// Serves the request after the attempt failed.
     #[inline(never)]
     fn allocate_from_zone(
         &self,
@@ -138,7 +138,7 @@ where
         }
     }
 
-    /// Frees it when that failed.
+    /// Frees the frame after the attempt failed.
     #[inline(never)]
     fn free_into_zone(
         &self,

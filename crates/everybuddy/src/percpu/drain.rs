@@ -22,7 +22,7 @@
 //!
 //! At the moment of the last attempt every slot is therefore empty, so a request that fails then fails correctly.
 //! Requesters do not wait in a circle: a requester acknowledges its own epoch before it waits, so it waits only for
-//! CPUs whose requests are older, or for none.
+//! CPUs whose requests are older, and for CPUs that have none.
 //!
 //! The requester stops waiting for CPUs that neither call nor park after [`Platform::MAX_WAIT`], for all of them
 //! together. If it still fails after that, it fails as busy. A host parks the CPUs that go idle. An operation ends
@@ -293,7 +293,7 @@ pub(crate) trait Drains<P: Platform> {
     }
 
     /// Waits until the slots of all other CPUs were empty; `false` if one neither parks nor acknowledges in time.
-    /// Without `waits`, a CPU that is not parked is not asked, either.
+    /// Without `waits`, asks no CPU, and returns `false` at the first one whose slot is not empty.
     #[inline(always)]
     fn drain_others(&self, cpu: &mut P::Cpu, epoch: u32, waits: bool) -> bool {
         let own = cpu.id();

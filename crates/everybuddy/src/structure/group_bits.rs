@@ -108,7 +108,7 @@ impl<'a, P: Platform> GroupBits<'a, P> {
         level
     }
 
-    /// Returns how many bits of a level are set, or were while another CPU works. O(groups / 64).
+    /// Returns how many bits of a level are set; a hint while another CPU works. O(groups / 64).
     pub(crate) fn count(&self, level: u32) -> u32 {
         let first = top(self.words) >> level;
         let nodes = first..2 * first;

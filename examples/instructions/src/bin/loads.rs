@@ -1,6 +1,6 @@
 //! Loads of `everybuddy`, for an instruction counter.
 //!
-//! Memory has 1 GiB. Each argument is a load; each runs in a system of its own. The program prints a line for each: the
+//! Memory has 1 GiB, except in `silent`. Each argument is a load; each runs in a system of its own. The program prints a line for each: the
 //! load, the pairs of an allocation and a free, the requests that were refused, by order, the blocks of 2 MiB that are
 //! free at the end, when all lists are empty, and the frames out of reach, in tenths of a percent of memory.
 //! `ci/seam.sh` and `ci/mechanisms.sh` run it under callgrind, which counts only inside the module `measured`.
@@ -15,7 +15,7 @@
 //! | `exit:ORDER` | the same, freed in order |
 //! | `handover:ORDER` | a CPU allocates 512 blocks, and another one frees them in order |
 //! | `full:ORDER` | memory is full of the mixture of `steady`; eight requests that are refused, and then a pair |
-//! | `silent:MIB` | CPUs fill half of such a memory in turn, and free all in order; then one allocates until it fails |
+//! | `silent:MIB` | CPUs fill half of such memory in turn, and free all in order; then one allocates until it fails |
 //!
 //! A level is the memory in use, in tenths of a percent; there, random blocks are freed, and others allocated. The
 //! first 2,000 pairs are not counted. `LOAD/CPUS` builds the system for several CPUs, of which one calls; `LOAD*CPUS`

@@ -15,7 +15,7 @@ use crate::replay::clock::Timer;
 
 /// Round trips between two readings of the clock.
 const TOGETHER: u32 = 32;
-/// The times, the least of which counts: an interrupt only makes a round trip longer.
+/// The number of readings, the least of which counts: an interrupt only makes a round trip longer.
 const TIMES: u32 = 64;
 /// Looks at the line before a thread yields: otherwise threads that share a CPU would wait for the end of a time slice.
 const LOOKS: u32 = 1 << 14;
@@ -27,8 +27,8 @@ const LOOKS: u32 = 1 << 14;
 pub(crate) struct Line(AtomicU32);
 
 impl Line {
-    /// Sends the line to the thread that calls [`answer`](Self::answer), and waits until it is back, some thousand
-    /// times. Returns the nanoseconds of a round trip, or `None` if a thread died.
+    /// Sends the line to the thread that calls [`answer`](Self::answer), and waits until it is back, `TIMES` x
+    /// `TOGETHER` times. Returns the least mean of a round trip, in nanoseconds, or `None` if a thread died.
     pub(crate) fn send(&self, timer: &Timer, meeting: &Meeting) -> Option<f64> {
         let mut least = f64::INFINITY;
         for time in 0..TIMES {

@@ -93,7 +93,7 @@ fn kinds_do_not_mix(seed: u64) {
 }
 
 #[test]
-fn a_tree_has_blocks_of_one_kind_while_others_are_whole() {
+fn kinds_mix_only_in_fragments_while_trees_are_whole() {
     (0..150).for_each(kinds_do_not_mix);
 }
 

@@ -252,7 +252,7 @@ fn lists_of_blocks_follow_the_memory_of_a_cpu() {
     }
 }
 
-/// A CPU of 1 GiB for two lists two blocks of 2 MiB. They return to their trees when a shortage begins.
+/// With 1 GiB and two CPUs, a CPU's list keeps two blocks of 2 MiB. They return to their trees when a shortage begins.
 #[test]
 fn a_freed_block_of_two_mib_is_allocated_again_unless_a_shortage_began() {
     with_cpus((1 << 18, 0), (None, 10), |system, [cpu, _]| {

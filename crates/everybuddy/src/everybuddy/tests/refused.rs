@@ -145,7 +145,7 @@ fn a_block_of_which_a_list_has_frames_is_not_refused() {
 
 /// Otherwise all frees would miss as long as such a block is in use.
 #[test]
-fn a_refusal_is_forgotten_after_as_many_frees_as_there_are_trees() {
+fn a_refusal_is_forgotten_after_more_frees_than_there_are_trees() {
     with_refused_pair(|system, zero, _| {
         for count in 0..=4 {
             assert_eq!(open(system, 0), [true, false], "{count} frees");
