@@ -73,7 +73,8 @@ impl<P: Platform> Filling<P> {
         self.words.set(0);
     }
 
-    /// Returns `true` if the next request may search. Each search in vain doubles the number of requests that skip it, up to 64.
+    /// Returns `true` if the next request may search. Each search in vain doubles the number of requests that skip it,
+    /// up to 64.
     pub(super) fn may_search(&self) -> bool {
         let pause = self.pause.get();
         self.pause.set(pause.saturating_sub(1));

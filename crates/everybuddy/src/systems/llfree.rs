@@ -34,8 +34,9 @@ systems! {
             counter rose during its search. If a counter rose during each of 256 searches, the request fails as busy; \
             one for a larger block, after eight searches. A CPU has one reservation for all \
             sizes. If the CPU's tree cannot serve a huge frame, or lacks a block although it has enough free frames, \
-            the request takes the block from an unreserved tree and reserves none: from the one that served the previous such \
-            request, or, for a huge frame, from the next one that has one. The CPUs start their searches far \
+            the request takes the block from an unreserved tree and reserves none: from the one that served the \
+            previous such request, or, for a huge frame, from the next one that has one. The CPUs start their searches \
+            far \
             apart. Nothing is persistent. A snapshot reads all bits. If two CPUs free the same frames simultaneously, \
             which is misuse, a call may free some of them and return an error.",
         preset: Options {

@@ -347,9 +347,9 @@ fn a_fixed_run_has_these_cycles_on_every_host() {
         (system, cell.calls(), cell.cycles)
     });
     let expected = [
-        ("is", 8192, 430_324),
-        ("spring", 8192, 395_088),
-        ("everybuddy", 8192, 389_183),
+        ("is", 8192, 407_311),
+        ("spring", 8192, 395_668),
+        ("everybuddy", 8192, 380_777),
     ];
     assert_eq!(seen, expected);
 }
@@ -471,7 +471,7 @@ fn only_the_first_waiter_of_a_queued_lock_polls_its_line() {
         part.unwrap().traffic.waits as f64 / cell.locks as f64
     };
     let [ticket, queued] = ["ticket", "queued"].map(|lock| [4, 16].map(|cpus| waits(lock, cpus)));
-    assert!(ticket[0] > 2.0 && ticket[1] > 3.0 * ticket[0], "{ticket:?}");
+    assert!(ticket[0] > 1.5 && ticket[1] > 3.0 * ticket[0], "{ticket:?}");
     assert!(queued[0] < 1.1 && queued[1] < 1.1, "{queued:?}");
 }
 
