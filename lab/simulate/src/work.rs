@@ -106,9 +106,9 @@ impl Counted<'_> {
         let paths = kinds.map(|kind| self.path(&format!("{kind} {order}")));
         let mut counts = paths.into_iter().collect::<Option<Vec<Count>>>()?;
         counts[..2].sort_by(|one, other| one.accesses.total_cmp(&other.accesses));
-        // The last one is the mean of many calls, some of which take the shortest path. Where it is less than the others
-        // by a fifth, none of those is the shortest: `everybuddy` fills a list only after some requests, and the single
-        // frees of iBuddy's spaces change what the pool knows of them.
+        // The last one is the mean of many calls, some of which take the shortest path. Where it is less than the
+        // others by a fifth, none of those is the shortest: `everybuddy` fills a list only after some requests, and the
+        // single frees of iBuddy's spaces change what the pool knows of them.
         let is_mean = counts[2].accesses < counts[0].accesses * 0.8;
         if is_mean {
             counts.swap(0, 2);

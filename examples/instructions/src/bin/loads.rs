@@ -1,9 +1,10 @@
 //! Loads of `everybuddy`, for an instruction counter.
 //!
-//! Memory has 1 GiB, except in `silent`. Each argument is a load; each runs in a system of its own. The program prints a
-//! line for each: the load, the pairs of an allocation and a free, the requests that were refused, by order, the blocks
-//! of 2 MiB that are free at the end, when all lists are empty, and the frames out of reach, in tenths of a percent of
-//! memory. `ci/seam.sh` and `ci/mechanisms.sh` run it under callgrind, which counts only inside the module `measured`.
+//! Memory has 1 GiB, except in `silent`. Each argument is a load; each runs in a system of its own. The program prints
+//! a line for each: the load, the pairs of an allocation and a free, the requests that were refused, by order, the
+//! blocks of 2 MiB that are free at the end, when all lists are empty, and the frames out of reach, in tenths of a
+//! percent of memory. `ci/seam.sh` and `ci/mechanisms.sh` run it under callgrind, which counts only inside the module
+//! `measured`.
 //!
 //! | load | calls |
 //! |---|---|
