@@ -6,8 +6,8 @@
 //!
 //! | file | contents |
 //! |------|----------|
-//! | [`plain`] | the platform of one thread |
-//! | [`loads`] | the loads, and their times |
+//! | `plain` | the platform of one thread |
+//! | `loads` | the loads, and their times |
 //!
 //! # Invariants
 //! Systems take turns in each round, and each round starts with another system. In each turn a system runs all loads
