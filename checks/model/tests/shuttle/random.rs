@@ -128,13 +128,13 @@ fn variants() -> Vec<String> {
             add("order=0+zone=spaces+space=4KiB");
             add("order=1+zone=spaces+space=8KiB+lock=ticket");
             add("order=1+zone=spaces+space=8KiB+exchange=single");
-            let line = if takes("line") { "+line=beside" } else { "" };
-            add(&format!(
-                "order=2+zone=spaces+space=32KiB+select=fresh+shards=2{line}"
-            ));
+            add("order=2+zone=spaces+space=32KiB+select=fresh+shards=2");
         }
         if takes("lock") {
             add("order=3+lock=ticket");
+        }
+        if takes("line") {
+            add("order=2+line=beside");
         }
         if takes("hold") {
             add("order=3+hold=iteration");
