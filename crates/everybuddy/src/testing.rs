@@ -1,5 +1,7 @@
 //! What tests of several modules share.
 
+pub(crate) mod counting;
+
 use crate::frame::Order;
 
 /// A small generator (splitmix64).

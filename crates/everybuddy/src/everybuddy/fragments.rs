@@ -66,7 +66,7 @@ impl<P: Platform> OwnedTrees<'_, P> {
 
     /// Claims the tree of an area, unless it is an own one. Returns `true` if the CPU owns it now, and has frames to
     /// allocate there.
-    fn own_for_filling(&self, local: &Local<'_, P>, area: Filled) -> bool {
+    pub(super) fn own_for_filling(&self, local: &Local<'_, P>, area: Filled) -> bool {
         let Some(header) = self.shared.trees.header(area.tree) else {
             return false;
         };

@@ -166,6 +166,25 @@ fn a_bulk_takes_and_frees_blocks_word_by_word() {
     });
 }
 
+/// The first word of the current tree with a free frame has no pair, and the next one has. So has a lower tree.
+#[test]
+fn a_bulk_does_not_leave_a_tree_whose_first_word_has_no_such_block() {
+    with_cpus((1024, 0), (Some(256), 6), |system, [cpu]| {
+        let mut out = [Index(0); 256 + 128];
+        let all = out.len();
+        assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(all));
+        let pair = Request::order(order(1));
+        assert_eq!(system.allocate(cpu, pair), Ok(Index(256 + 128)));
+        // Freed beside each other, and not into a list.
+        let freed = [10, 11, 256 + 3, 256 + 5].map(|frame| Release::frame(Index(frame)));
+        system.free_bulk(cpu, &freed).unwrap();
+        let mut out = [Index(0); 40];
+        assert_eq!(system.allocate_bulk(cpu, pair, &mut out), Ok(40));
+        assert!(out.iter().all(|start| start.0 > 256 + 128), "{out:?}");
+        system.check(cpu).unwrap();
+    });
+}
+
 #[test]
 fn a_bulk_of_blocks_of_several_trees_takes_none_from_the_current_tree() {
     let tree = LARGEST_TREE;

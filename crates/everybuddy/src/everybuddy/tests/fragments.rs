@@ -120,6 +120,22 @@ fn a_cpu_fills_no_tree_of_another_one_nor_one_that_it_lost() {
     });
 }
 
+/// Another CPU took the frames that a search had seen, and left the tree marked as spent.
+#[test]
+fn a_tree_that_has_no_frames_any_more_is_not_filled_and_keeps_its_mark() {
+    with_fragments::<1>([0, 0, 0, 0], |system, [cpu]| {
+        system.park(cpu);
+        assert!(system.shared.is_marked(0));
+        let area = filling::Filled {
+            tree: 0,
+            words: 0xff,
+        };
+        assert!(!system.own_for_filling(&system.locals[0], area));
+        assert!(system.shared.is_unowned(&system.shared.trees.headers[0]));
+        assert!(system.shared.is_marked(0));
+    });
+}
+
 #[test]
 fn a_cpu_fills_nothing_in_a_shortage() {
     with_fragments([0, 32, 0, 0], |system, [cpu]| {
@@ -134,7 +150,7 @@ fn a_cpu_fills_nothing_in_a_shortage() {
     });
 }
 
-/// After each search in vain, twice as many requests do not search.
+/// Each search in vain doubles the number of requests that skip it, up to 64.
 #[test]
 fn searches_in_vain_become_rare() {
     let filling = filling::Filling::<Native>::new(0);

@@ -260,3 +260,26 @@ fn a_shortage_names_the_cpu_that_keeps_a_block_or_else_most_frames() {
         system.check(&mut cpus[0]).unwrap();
     });
 }
+
+/// CPU 1 has the only free block of 2 MiB in its list, and CPU 2 has more free frames.
+#[test]
+fn the_cpu_that_lists_the_only_block_keeps_it() {
+    with_cpus((3 << 16, 0), (None, 9), |system, [_, one, two]| {
+        let block = order(9);
+        for _ in 0..LARGEST_TREE {
+            system.allocate(two, Request::FRAME).unwrap();
+        }
+        let rest = (3 << 16) - LARGEST_TREE;
+        let last = (0..rest / 512).map(|_| system.allocate(one, Request::order(block)).unwrap());
+        let last = last.last().unwrap();
+        for frame in (0..LARGEST_TREE).step_by(2) {
+            system.free(two, Release::frame(Index(frame))).unwrap();
+        }
+        let release = Release::block(crate::Block::new(last, block));
+        system.free(one, release).unwrap();
+        assert_eq!(system.buffered_frames(CpuId(1)), 512);
+        let keeper = |order| system.keeper(CpuId(0), order).map(|kept| kept.cpu);
+        assert_eq!(keeper(Order::ZERO), Some(CpuId(2)));
+        assert_eq!(keeper(block), Some(CpuId(1)));
+    });
+}

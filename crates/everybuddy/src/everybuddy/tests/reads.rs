@@ -2,109 +2,8 @@
 
 use super::*;
 use crate::arena::ZeroCells;
-use crate::platform::{
-    CellValue, NativeAtomicU32, NativeAtomicU64, NativeCell, NativeCpu, Ordering, SharedCell,
-};
 use crate::request::Flags;
-
-/// A cell that counts how often it was read.
-struct Counted<T: CellValue> {
-    value: NativeCell<T>,
-    reads: NativeCell<u32>,
-}
-
-impl<T: CellValue> SharedCell<T> for Counted<T> {
-    fn new(value: T) -> Self {
-        Self {
-            value: NativeCell::new(value),
-            reads: NativeCell::new(0),
-        }
-    }
-
-    fn get(&self) -> T {
-        self.reads.set(self.reads.get() + 1);
-        self.value.get()
-    }
-
-    fn set(&self, value: T) {
-        self.value.set(value);
-    }
-
-    fn exchange(&self, current: T, new: T) -> bool {
-        self.value.exchange(current, new)
-    }
-}
-
-/// A word that counts how often it was exchanged.
-struct CountedWord {
-    value: NativeAtomicU32,
-    exchanges: NativeCell<u32>,
-}
-
-impl CountedWord {
-    fn count(&self) -> &NativeAtomicU32 {
-        self.exchanges.set(self.exchanges.get() + 1);
-        &self.value
-    }
-}
-
-impl AtomicWord<u32> for CountedWord {
-    fn new(value: u32) -> Self {
-        Self {
-            value: NativeAtomicU32::new(value),
-            exchanges: NativeCell::new(0),
-        }
-    }
-
-    fn load(&self, ordering: Ordering) -> u32 {
-        self.value.load(ordering)
-    }
-
-    fn store(&self, value: u32, ordering: Ordering) {
-        self.value.store(value, ordering);
-    }
-
-    fn swap(&self, value: u32, ordering: Ordering) -> u32 {
-        self.count().swap(value, ordering)
-    }
-
-    fn compare_exchange(
-        &self,
-        current: u32,
-        new: u32,
-        success: Ordering,
-        failure: Ordering,
-    ) -> Result<u32, u32> {
-        self.count()
-            .compare_exchange(current, new, success, failure)
-    }
-
-    fn fetch_add(&self, value: u32, ordering: Ordering) -> u32 {
-        self.count().fetch_add(value, ordering)
-    }
-
-    fn fetch_sub(&self, value: u32, ordering: Ordering) -> u32 {
-        self.count().fetch_sub(value, ordering)
-    }
-}
-
-struct Counting;
-
-// SAFETY: atomics and tokens are those of `Native`, and a cell returns what its native cell does.
-#[allow(unsafe_code)]
-unsafe impl Platform for Counting {
-    type AtomicU32 = CountedWord;
-    type AtomicU64 = NativeAtomicU64;
-    type Cell<T: CellValue> = Counted<T>;
-    type Cpu = Cpu;
-    type Probe = NoProbe;
-
-    fn probe(cpu: &mut NativeCpu) -> &mut NoProbe {
-        cpu.probe()
-    }
-    fn wait(_: &CountedWord, _: u32, _: u32) {}
-    fn wake(_: &CountedWord) {}
-}
+use crate::testing::counting::Counting;
 
 /// Requests a run of the first of two trees of four words, whose split words are `split`, without free frames. Returns
 /// the words that were read.
@@ -140,7 +39,7 @@ fn a_search_looks_once_at_a_tree_that_does_not_serve() {
         .for_each(|header| header.split.set(0b1111));
     let shared = Shared {
         trees: AllTrees::new(&headers, &words, 8),
-        spent: &[NativeAtomicU64::new(0)],
+        spent: &[AtomicWord::<u64>::new(0)],
         heads: Heads::new(&[], Order::ZERO),
         windows: foreign::Windows::new(4, 1),
     };

@@ -1,69 +1,10 @@
 //! How many words a request reads: as many in large memory as in small memory.
 
-use std::cell::Cell;
-use std::thread_local;
-
 use super::*;
+use crate::Memory;
 use crate::llfree::TREE;
-use crate::platform::{CellValue, NativeAtomicU32, NativeCell, NativeCpu, Platform};
 use crate::systems::{Options, build};
-use crate::{Memory, NoProbe};
-
-thread_local! {
-    static LOADS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// A word that counts how often a thread loads it.
-struct Counted(NativeAtomicU64);
-
-impl AtomicWord<u64> for Counted {
-    fn new(value: u64) -> Self {
-        Self(NativeAtomicU64::new(value))
-    }
-    fn load(&self, ordering: Ordering) -> u64 {
-        LOADS.set(LOADS.get() + 1);
-        self.0.load(ordering)
-    }
-    fn store(&self, value: u64, ordering: Ordering) {
-        self.0.store(value, ordering);
-    }
-    fn swap(&self, value: u64, ordering: Ordering) -> u64 {
-        self.0.swap(value, ordering)
-    }
-    fn compare_exchange(
-        &self,
-        old: u64,
-        new: u64,
-        yes: Ordering,
-        no: Ordering,
-    ) -> Result<u64, u64> {
-        self.0.compare_exchange(old, new, yes, no)
-    }
-    fn fetch_add(&self, value: u64, ordering: Ordering) -> u64 {
-        self.0.fetch_add(value, ordering)
-    }
-    fn fetch_sub(&self, value: u64, ordering: Ordering) -> u64 {
-        self.0.fetch_sub(value, ordering)
-    }
-}
-
-struct Counting;
-
-// SAFETY: words, cells and tokens are those of `Native`; loads are counted as well.
-#[allow(unsafe_code)]
-unsafe impl Platform for Counting {
-    type AtomicU32 = NativeAtomicU32;
-    type AtomicU64 = Counted;
-    type Cell<T: CellValue> = NativeCell<T>;
-    type Cpu = NativeCpu;
-    type Probe = NoProbe;
-
-    fn probe(cpu: &mut NativeCpu) -> &mut NoProbe {
-        cpu.probe()
-    }
-    fn wait(_: &NativeAtomicU32, _: u32, _: u32) {}
-    fn wake(_: &NativeAtomicU32) {}
-}
+use crate::testing::counting::{self, Counting};
 
 /// The number of requests that are counted.
 const REQUESTS: usize = 64;
@@ -87,11 +28,11 @@ fn loads(trees: u32, size: Order, scattered: bool) -> u64 {
         }
     }
     let mut blocks = Vec::new();
-    let before = LOADS.get();
+    let before = counting::loads();
     for _ in 0..REQUESTS {
         blocks.push(system.allocate(&mut cpu, Request::order(size)).unwrap());
     }
-    let loads = LOADS.get() - before;
+    let loads = counting::loads() - before;
     blocks.sort_unstable_by_key(|start| start.0);
     blocks.dedup();
     assert_eq!(blocks.len(), REQUESTS);
