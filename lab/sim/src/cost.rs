@@ -179,6 +179,17 @@ pub trait CostModel {
         let _ = (cpu, path);
     }
 
+    /// Notes that a CPU has used this many lines that are not of the simulated memory, each of them once. They are of a
+    /// part of memory of `reach` bytes, which it uses in turn.
+    fn foreign(&mut self, cpu: CpuId, lines: u64, reach: u64) {
+        let _ = (cpu, lines, reach);
+    }
+
+    /// Notes that a CPU stores to a line outside of calls. It costs nothing but what it does to caches.
+    fn touch(&mut self, cpu: CpuId, line: Line, now: u64) {
+        let _ = (cpu, line, now);
+    }
+
     /// Returns the number of cycles that `instructions` instructions without memory accesses take from the time `now`
     /// on; one each by default.
     fn work(&mut self, cpu: CpuId, instructions: u32, now: u64) -> u64 {

@@ -39,7 +39,7 @@ use everybuddy::CpuId;
 
 pub(crate) use self::coroutine::run;
 use self::switch::Suspended;
-use crate::cost::{AccessKind, Instructions};
+use crate::cost::{AccessKind, CostModel};
 use crate::report::LastAccess;
 use crate::schedule::{Next, Schedule};
 
@@ -266,10 +266,10 @@ pub(crate) fn work(instructions: u32) {
     });
 }
 
-/// Notes what the next accesses of the running CPU stand for.
+/// Tells the cost model something about the running CPU, at the present time.
 #[inline]
-pub(crate) fn path(path: Instructions) {
-    with_engine(|engine| engine.schedule.borrow_mut().path(path));
+pub(crate) fn tell(tell: impl FnOnce(&mut dyn CostModel, CpuId, u64)) {
+    with_engine(|engine| engine.schedule.borrow_mut().tell(tell));
 }
 
 /// Asks a CPU to call into the allocator soon.

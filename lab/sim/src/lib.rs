@@ -85,6 +85,6 @@ pub use cost::{Access, AccessKind, Charge, CostModel, Flat, Instructions, Park, 
 pub use machine::{DEFAULT_LIMIT, DEFAULT_STACK, LARGEST_LIMIT, Machine};
 pub use models::{Cache, Caches, Hardware, HardwareError, Place, Traffic, Transfer, Waiters};
 pub use platform::{Sim, SimAtomicU32, SimAtomicU64, SimCell, SimCpu, build_any};
-pub use region::{Line, Region};
+pub use region::{Line, Records, Region};
 pub use report::{CpuReport, LastAccess, Report, Running, SimError, Stopped, Waiting, Write};
 pub use tape::{Tape, Taped};

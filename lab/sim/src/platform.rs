@@ -29,6 +29,7 @@ use crate::cost::AccessKind::{Load, ReadModifyWrite, Store};
 use crate::cost::Instructions;
 use crate::engine;
 use crate::faults::UNCHANGED;
+use crate::region::Line;
 use crate::tape::Tape;
 
 /// Returns the identity of a word among the words that exist at the same time.
@@ -227,7 +228,18 @@ impl<B: Probe> SimCpu<B> {
     /// Sets what the accesses of this CPU [stand for](Instructions) until the next call of this function. Without
     /// effect outside a run. O(1), free of charge.
     pub fn path(&mut self, path: Instructions) {
-        engine::path(path);
+        engine::tell(|cost, cpu, _| cost.path(cpu, path));
+    }
+
+    /// Notes that the program of this CPU has used this many lines of its own, each of them once, in turn through `reach`
+    /// bytes. Without effect outside a run. O(1), free of charge.
+    pub fn foreign(&mut self, lines: u64, reach: u64) {
+        engine::tell(|cost, cpu, _| cost.foreign(cpu, lines, reach));
+    }
+
+    /// Stores to a line outside of calls. Without effect outside a run. O(1), free of charge.
+    pub fn touch(&mut self, line: Line) {
+        engine::tell(|cost, cpu, now| cost.touch(cpu, line, now));
     }
 
     /// Waits until every CPU is here that has neither ended nor [stood aside](Self::stand_aside). Then all continue at

@@ -37,16 +37,101 @@ impl fmt::Display for Line {
     }
 }
 
+/// A table whose elements stand for larger records, which have lines of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Records {
+    /// The first byte of the table, counted from line 0.
+    pub start: usize,
+    /// The number of elements.
+    pub length: usize,
+    /// The bytes of an element, at least one.
+    pub element: usize,
+    /// The bytes of the record that it stands for, at least one.
+    pub record: usize,
+    /// The line of the first record.
+    pub first: u64,
+}
+
+impl Records {
+    /// Returns the line of the first byte of a record. O(1).
+    pub fn line(&self, index: usize) -> Line {
+        Line(self.first + (index * self.record / LINE) as u64)
+    }
+
+    /// Returns the number of lines of all records. O(1).
+    pub fn lines(&self) -> u64 {
+        (self.length * self.record).div_ceil(LINE) as u64
+    }
+
+    /// Returns the element of a byte, counted from line 0.
+    fn element(&self, offset: usize) -> Option<usize> {
+        let inside = offset.checked_sub(self.start)?;
+        let index = inside / self.element;
+        (index < self.length).then_some(index)
+    }
+}
+
 /// Where the simulated shared memory lies on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     start: usize,
     bytes: usize,
+    /// The tables of records; those behind the first `tables` are not used.
+    records: [Records; Region::MOST_TABLES],
+    tables: usize,
 }
 
 impl Region {
+    /// The most tables of [records](Region::with_records).
+    pub const MOST_TABLES: usize = 8;
+
     /// No memory: every word lies outside.
-    pub const NONE: Region = Region { start: 0, bytes: 0 };
+    pub const NONE: Region = Region::new(0, 0);
+
+    const fn new(start: usize, bytes: usize) -> Self {
+        const NONE: Records = Records {
+            start: 0,
+            length: 0,
+            element: 1,
+            record: 1,
+            first: 0,
+        };
+        Self {
+            start,
+            bytes,
+            records: [NONE; Region::MOST_TABLES],
+            tables: 0,
+        }
+    }
+
+    /// Lets the elements of a table stand for records: a word of an element is on the line of its record. The lines of
+    /// records must be no lines of the region. Tables beyond [`MOST_TABLES`](Self::MOST_TABLES) are left as they are.
+    #[must_use]
+    pub fn with_records(mut self, records: Records) -> Self {
+        if let Some(place) = self.records.get_mut(self.tables) {
+            *place = records;
+            self.tables += 1;
+        }
+        self
+    }
+
+    /// Returns the first line behind the region.
+    pub fn end(&self) -> Line {
+        Line(self.bytes.div_ceil(LINE) as u64)
+    }
+
+    /// Returns the line of the region whose words are on this line: another one for a line of records.
+    pub fn place(&self, line: Line) -> Line {
+        let tables = &self.records[..self.tables];
+        let inside = |own: &&Records| (own.first..own.first + own.lines()).contains(&line.0);
+        match tables.iter().find(inside) {
+            Some(own) => {
+                let index = (line.0 - own.first) as usize * LINE / own.record;
+                Line(((own.start + index * own.element) / LINE) as u64)
+            }
+            None => line,
+        }
+    }
 
     /// Describes the memory in which a system is built: the argument of [`with_system`](everybuddy::with_system).
     ///
@@ -63,10 +148,7 @@ impl Region {
     pub fn around<T: ?Sized>(value: &T) -> Self {
         let start = ptr::from_ref(value).addr();
         let skip = (start.next_multiple_of(LINE) - start).min(size_of_val(value));
-        Self {
-            start: start + skip,
-            bytes: size_of_val(value) - skip,
-        }
+        Self::new(start + skip, size_of_val(value) - skip)
     }
 
     /// Returns the number of the line that contains `address`. O(1).
@@ -74,6 +156,11 @@ impl Region {
     pub(crate) fn line(&self, address: usize) -> Line {
         let offset = address.wrapping_sub(self.start);
         if offset < self.bytes {
+            for own in &self.records[..self.tables] {
+                if let Some(index) = own.element(offset) {
+                    return own.line(index);
+                }
+            }
             Line((offset / LINE) as u64)
         } else {
             Line::OUTSIDE

@@ -17,7 +17,7 @@
 use everybuddy::CpuId;
 
 use crate::cores::RunQueues;
-use crate::cost::{Access, AccessKind, CostModel, Instructions, Park, Wake};
+use crate::cost::{Access, AccessKind, CostModel, Park, Wake};
 use crate::faults::{Fault, Plan, Touched, Watched};
 use crate::random::SplitMix64;
 use crate::ready::{CPU_BITS, LONGEST, Ready, clock_of, key};
@@ -191,10 +191,11 @@ impl<'m> Schedule<'m> {
         self.cost.wait(self.cpu());
     }
 
-    /// Notes what the next accesses of the running CPU stand for.
+    /// Tells the cost model something about the running CPU, at the present time.
     #[inline]
-    pub(crate) fn path(&mut self, path: Instructions) {
-        self.cost.path(self.cpu(), path);
+    pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut dyn CostModel, CpuId, u64)) {
+        let (cpu, now) = (self.cpu(), self.clock());
+        tell(self.cost, cpu, now);
     }
 
     #[inline]

@@ -13,6 +13,7 @@ use everybuddy_measure::replay::random::Random;
 use everybuddy_sim::{Sim, SimCpu};
 
 use crate::counted::{Counted, LOOK};
+use crate::program::frames;
 use crate::services::{Crew, Spare};
 use crate::timeline;
 
@@ -155,13 +156,17 @@ impl<'t, 'c> Caller<'t, 'c> {
             return None;
         }
         self.think(0);
+        self.crew.used.before(self.cpu);
         self.cpu.path(self.crew.work.allocate(&request));
         let (given, cycles) =
             self.call(("allocate", 0), |system, cpu| system.allocate(cpu, request));
         self.counted.allocate.push(cycles);
         self.ended(0);
         self.counted.refused += u64::from(given.is_err());
-        given.ok()
+        let start = given.ok()?;
+        let frames = frames(request.size);
+        self.crew.used.allocated(self.cpu, start.0, frames);
+        Some(start)
     }
 
     /// Thinks, then frees. A free that is cut off leaves its frames allocated.
@@ -170,6 +175,9 @@ impl<'t, 'c> Caller<'t, 'c> {
             return;
         }
         self.think(1);
+        let frames = frames(release.size);
+        self.crew.used.freed(self.cpu, release.start.0, frames);
+        self.crew.used.before(self.cpu);
         self.cpu.path(self.crew.work.free(&release));
         let (freed, cycles) = self.call(("free", 1), |system, cpu| system.free(cpu, release));
         self.counted.free.push(cycles);

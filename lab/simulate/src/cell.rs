@@ -26,6 +26,7 @@ use everybuddy_workload::Setting;
 use crate::Load;
 use crate::caller::Pace;
 use crate::counted::{Counted, LOOK};
+use crate::program::{Program, Used};
 use crate::services::{Crew, Services};
 use crate::tasks;
 use crate::timeline::{Moment, part_at};
@@ -67,6 +68,8 @@ pub struct CellPlan<'p> {
     pub think: [u32; 2],
     /// The instructions that each call executes around the allocator, as a kernel does.
     pub around: u32,
+    /// What the program does between two calls.
+    pub program: Program,
     /// The factor by which a workload is shortened. A trace is shortened before.
     pub shrink: u32,
     /// The seed of the random choices.
@@ -433,6 +436,7 @@ fn run(
         region,
         parts,
     } = built;
+    let (region, used) = Used::new(plan.program, plan.span(), region, parts);
     let cpus = plan.cpus;
     let caches = Caches::new(*plan.hardware);
     let mut machine = Machine::new(all)
@@ -440,7 +444,7 @@ fn run(
         .limit(LARGEST_LIMIT)
         .patience(patience(plan, all));
     let work = Work::of(plan.spec);
-    let crew = Crew::new(system, cpus, plan.services, work, plan.is_recorded);
+    let crew = Crew::new(system, cpus, plan.services, work, plan.is_recorded).using(used);
     // A CPU that keeps its own in a call may wait there for one that cannot run meanwhile.
     let waits_for_queued = plan.whole_calls && u32::from(all) > plan.hardware.cpus();
     if crew.needs_bounded_waits() || waits_for_queued {
@@ -512,7 +516,7 @@ fn run(
         all(|counted| &counted.allocate),
         all(|counted| &counted.free),
     );
-    let (layout, parts) = (parts.to_vec(), by_part(parts, machine.model()));
+    let (layout, parts) = (parts.to_vec(), by_part(parts, &region, machine.model()));
     Ok(Cell {
         cycles,
         idle,
@@ -587,10 +591,10 @@ fn part_of(parts: &[MetadataPart], line: Line) -> &'static str {
 }
 
 /// Adds up what happened to the lines of each part.
-fn by_part(parts: &[MetadataPart], model: &Caches) -> Vec<PartTraffic> {
+fn by_part(parts: &[MetadataPart], region: &Region, model: &Caches) -> Vec<PartTraffic> {
     let mut sums: Vec<PartTraffic> = Vec::new();
     for (line, traffic) in model.traffic() {
-        let what = part_of(parts, line);
+        let what = part_of(parts, region.place(line));
         match sums.iter_mut().find(|sum| sum.what == what) {
             Some(sum) => sum.traffic += traffic,
             None => sums.push(PartTraffic { what, traffic }),

@@ -251,6 +251,12 @@ fn programs<C: CostModel>(cpus: u16, new: impl Fn() -> C, sum: &mut Sum) {
             for word in words[..1024].iter().chain(&words[..1024]) {
                 word.0.load(Relaxed);
             }
+            // More stores at a time than a core gets lines, since a program has replaced what caches had.
+            cpu.foreign(1 << 24, u64::MAX);
+            for word in &words[..48] {
+                word.0.store(2, Relaxed);
+            }
+            words[0].0.fetch_add(1, Relaxed);
         }
     };
     let report = Machine::new(cpus)
@@ -325,7 +331,7 @@ mod tests {
     #[test]
     fn each_number_of_a_machine_that_is_not_unused_changes_its_cycles() {
         let own = machines::by_name_or_path("epyc-7763").unwrap().hardware;
-        let mut changed: Vec<Hardware> = vec![own; 9];
+        let mut changed: Vec<Hardware> = vec![own; 11];
         changed[0].work += 1;
         changed[1].memory += 1;
         changed[2].locked += 1;
@@ -333,6 +339,8 @@ mod tests {
         changed[4].window /= 2;
         changed[5].store_buffer /= 2;
         changed[6].l1.bytes /= 2;
+        changed[9].waits = !own.waits;
+        changed[10].fill_buffers /= 2;
         let more = |own: Transfer| Transfer {
             modified: own.modified + 1,
             ..own

@@ -22,6 +22,7 @@ use everybuddy_sim::Hardware;
 use crate::Load;
 use crate::cell::{Cell, CellPlan, Zones, simulate};
 use crate::jobs;
+use crate::program::Program;
 use crate::rows::{self, Scaling};
 use crate::services::Services;
 use crate::timeline;
@@ -48,6 +49,8 @@ pub struct Plan {
     pub think: u32,
     /// The instructions that each call executes around the allocator, as a kernel does.
     pub around: u32,
+    /// What programs do between two calls.
+    pub program: Program,
     /// The factor by which workloads are shortened.
     pub shrink: u32,
     /// Whether CPUs run the same section of a workload at the same time.
@@ -168,6 +171,7 @@ impl Plan {
             hardware,
             think,
             around,
+            program,
             shrink,
             phases,
             frees,
@@ -178,10 +182,13 @@ impl Plan {
             cut_off,
             ..
         } = self;
-        let more = match around {
+        let mut more = match around {
             0 => String::new(),
             _ => format!("; around {around}"),
         };
+        if *program != Program::default() {
+            more += &format!("; program {program}");
+        }
         format!(
             "{}{contents}; machine {machine}: {hardware:?}; {} frames{}; think {think}; shrink {shrink}; {phases:?}; \
              {frees:?}; {zones:?}; slice {slice}; whole calls {whole_calls}; {services:?}; cut off {cut_off:?}{more}",
@@ -347,6 +354,7 @@ impl Plan {
                 .unwrap_or([self.think; 2])
                 .map(|cycles| self.instructions(cycles)),
             around: self.around,
+            program: self.program,
             shrink: self.shrink,
             seed: id.seed,
             phases: self.phases,
@@ -388,17 +396,26 @@ impl Plan {
                 ),
             ]
         });
+        let program = (self.program != Program::default()).then(|| {
+            let terms = self.program.to_string();
+            [
+                format!("+program={}", terms.replace(',', ":")),
+                format!("programs between calls: {terms}"),
+            ]
+        });
         let all = apart.into_iter().chain(frees).chain(zones).chain(turns);
         let all = all
             .chain(cut)
             .chain(services)
             .map(|own| own.map(String::from));
-        all.chain(around).chain(self.start.as_deref().map(|map| {
-            [
-                format!("+start={}", map.label()),
-                format!("{}, {} free", map.described(), size::frames(map.free())),
-            ]
-        }))
+        all.chain(around)
+            .chain(program)
+            .chain(self.start.as_deref().map(|map| {
+                [
+                    format!("+start={}", map.label()),
+                    format!("{}, {} free", map.described(), size::frames(map.free())),
+                ]
+            }))
     }
 
     /// Returns what the run does not do by default, as the end of a list: `; CPUs are apart`.

@@ -20,6 +20,7 @@ use everybuddy_sim::{Caches, Machine, Region, Report, Sim, SimCpu, SimError};
 use everybuddy_trace::named;
 
 use crate::counted::{Counted, LOOK};
+use crate::program::Used;
 use crate::timeline;
 use crate::work::Work;
 
@@ -95,6 +96,8 @@ pub(crate) struct Crew<'s> {
     pub(crate) cut_off: Vec<Cell<bool>>,
     /// What the accesses of the system stand for.
     pub(crate) work: Work,
+    /// What programs use between calls.
+    pub(crate) used: Used,
     /// Whether everything that happens is recorded.
     is_recorded: bool,
 }
@@ -122,8 +125,14 @@ impl<'s> Crew<'s> {
             marks: Cell::new(0),
             cut_off: vec![Cell::new(false); usize::from(callers)],
             work,
+            used: Used::default(),
             is_recorded,
         }
+    }
+
+    /// Sets what programs use between calls; nothing by default.
+    pub(crate) fn using(self, used: Used) -> Self {
+        Self { used, ..self }
     }
 
     /// Returns `true` if all callers may wait in calls for a service that only CPUs that wait outside of calls run.

@@ -22,7 +22,7 @@ use everybuddy_measure::rows::{Platform, Row};
 use everybuddy_measure::touched::Ablation;
 use everybuddy_measure::{Error, choice};
 use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
-use everybuddy_simulate::{Frees, Load, Phases, Plan, Services, Zones};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Program, Services, Zones};
 
 use crate::export::Outputs;
 use crate::finished;
@@ -177,6 +177,7 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
         // The threads of a measurement do nothing between two calls.
         think: 0,
         around: 0,
+        program: Program::default(),
         shrink: SHRINK * arguments.shrink,
         phases: Phases::Together,
         frees: Frees::Own,

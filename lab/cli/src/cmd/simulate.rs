@@ -20,7 +20,7 @@ use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::Size;
 use everybuddy_simulate::machines::variations;
 use everybuddy_simulate::sensitivity::differences;
-use everybuddy_simulate::{Frees, Load, Phases, Plan, Scaling, Services, Zones};
+use everybuddy_simulate::{Frees, Load, Phases, Plan, Program, Scaling, Services, Zones};
 
 use crate::digest;
 use crate::export::page::Page;
@@ -91,6 +91,10 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     around: u32,
 
+    /// Let programs use their frames: zeroes=LINES, record=BYTES, touch, sweep=LINES/SIZE
+    #[arg(long, value_name = "A,B")]
+    program: Option<Program>,
+
     /// Set the first seed
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(..=u64::from(u32::MAX)))]
     seed: u64,
@@ -149,7 +153,7 @@ pub(super) struct Arguments {
 
     /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
-        "all", "cpus", "machine", "memory", "start", "think", "around", "seed", "seeds", "shrink", "lenient", "jobs",
+        "all", "cpus", "machine", "memory", "start", "think", "around", "program", "seed", "seeds", "shrink", "lenient", "jobs",
         "resume", "phases", "frees", "zones", "slice", "whole_calls", "cut_off", "services",
         "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,
@@ -446,6 +450,7 @@ pub(super) fn described(plan: &Plan) -> Vec<(&'static str, String)> {
         ("frames", list(&mut plan.loads.iter().map(memory))),
         ("cycles between calls", plan.think.to_string()),
         ("instructions around an allocator", plan.around.to_string()),
+        ("what programs do", plan.program.to_string()),
         ("factor of shortening", plan.shrink.to_string()),
         ("phases", format!("{:?}", plan.phases)),
         ("frees", format!("{:?}", plan.frees)),

@@ -34,7 +34,7 @@ impl Command {
     pub(crate) fn arguments(self) -> &'static [&'static str] {
         match self {
             Command::Simulate => &[
-                "memory", "think", "around", "shrink", "lenient", "phases", "frees", "zones", "slice",
+                "memory", "think", "around", "program", "shrink", "lenient", "phases", "frees", "zones", "slice",
                 "whole-calls", "cut-off", "services",
             ],
             Command::Compare => &["memory", "aged", "sizes", "sizes-first", "lenient"],

@@ -16,8 +16,10 @@ use std::thread;
 
 use everybuddy_measure::choice;
 use everybuddy_measure::rows::Platform;
+use everybuddy_sim::Hardware;
+use everybuddy_simulate::machines;
 use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Services, Zones};
+use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Program, Services, Zones};
 
 use self::printed::{Printed, source_of};
 use crate::shared::prelude::*;
@@ -85,6 +87,15 @@ struct Reading {
     /// The instructions that each call executes around the allocator.
     #[serde(default)]
     around: u32,
+    /// What programs do between two calls, as `everybuddy simulate --program` has it.
+    #[serde(default)]
+    program: String,
+    /// Numbers of the machine that this reading changes, by the keys of machine files.
+    #[serde(default)]
+    machine: toml::Table,
+    /// An option that systems do not have here, such as `state=record`; rows name them as the others do.
+    #[serde(default)]
+    without: String,
 }
 
 #[derive(Deserialize)]
@@ -114,6 +125,40 @@ enum Zoning {
 enum Serving {
     Callers,
     Own,
+}
+
+impl Reading {
+    fn program(&self) -> Result<Program, String> {
+        match &self.program[..] {
+            "" => Ok(Program::default()),
+            text => text.parse().map_err(|what| format!("program: {what}")),
+        }
+    }
+
+    /// Returns a machine with the numbers of this reading.
+    fn hardware(&self, hardware: &Hardware) -> Result<Hardware, String> {
+        machines::with(hardware, &self.machine).map_err(|what| format!("machine: {what}"))
+    }
+
+    /// Returns the systems without the option that they do not have here.
+    fn specs(&self, specs: &[SystemSpec]) -> Result<Vec<SystemSpec>, String> {
+        if self.without.is_empty() {
+            return Ok(specs.to_vec());
+        }
+        let option = format!("+{}", self.without);
+        let texts: Vec<String> = specs
+            .iter()
+            .map(|spec| spec.to_string().replace(&option, ""))
+            .collect();
+        if texts
+            .iter()
+            .zip(specs)
+            .all(|(own, spec)| *own == spec.to_string())
+        {
+            return Err(format!("without: no system has {option}"));
+        }
+        choice::parse(&texts).map_err(|what| format!("without: {what}"))
+    }
 }
 
 impl Parameters {
@@ -196,6 +241,7 @@ impl Parameters {
             start: None,
             think: self.think,
             around: 0,
+            program: Program::default(),
             shrink: self.shrink.max(1).saturating_mul(conditions.shrink.max(1)),
             phases: Phases::Together,
             frees: Frees::Own,
@@ -263,7 +309,17 @@ impl Measure for Parameters {
         let mut all = Vec::new();
         for (end, reading) in self.readings() {
             let think = reading.think.unwrap_or(plan.think);
+            let refuse = |what| {
+                let name = &run.experiment.name;
+                Error::usage(format!(
+                    "experiment {name}: reading {}: {what}",
+                    reading.name
+                ))
+            };
             let plan = Plan {
+                program: reading.program().map_err(refuse)?,
+                hardware: reading.hardware(&plan.hardware).map_err(refuse)?,
+                specs: reading.specs(&plan.specs).map_err(refuse)?,
                 phases: reading.phases,
                 frees: reading.frees,
                 zones: reading.zones,
@@ -277,7 +333,8 @@ impl Measure for Parameters {
                 around: reading.around,
                 ..plan.clone()
             };
-            all.extend(self.read(run, &plan, &end)?);
+            let named = run.experiment.specs()?;
+            all.extend(self.read(run, &plan, &named, &end)?);
         }
         Ok(all)
     }
@@ -285,18 +342,24 @@ impl Measure for Parameters {
 
 impl Parameters {
     /// Returns `true` for a cell that is not simulated.
-    fn is_without(&self, plan: &Plan, id: &CellId) -> bool {
-        let (system, workload) = (plan.specs[id.spec].to_string(), plan.loads[id.load].name());
+    fn is_without(&self, plan: &Plan, named: &[SystemSpec], id: &CellId) -> bool {
+        let (system, workload) = (named[id.spec].to_string(), plan.loads[id.load].name());
         let mut all = self.without.iter();
         all.any(|(not, under, cpus)| *not == system && under == workload && cpus.contains(&id.cpus))
     }
 
-    /// Simulates all cells of a reading, whose sources have this end.
-    fn read(&self, run: &mut Run<'_, '_>, plan: &Plan, end: &str) -> Result<Vec<Row>, Error> {
+    /// Simulates all cells of a reading, whose sources have this end. Rows have the names of the systems `named`.
+    fn read(
+        &self,
+        run: &mut Run<'_, '_>,
+        plan: &Plan,
+        named: &[SystemSpec],
+        end: &str,
+    ) -> Result<Vec<Row>, Error> {
         let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
         let mut known = Vec::new();
         for id in plan.cells() {
-            let rows = if self.is_without(plan, &id) {
+            let rows = if self.is_without(plan, named, &id) {
                 Some(Vec::new())
             } else {
                 run.bench.cells.known(&plan.described(&id))?
@@ -319,10 +382,16 @@ impl Parameters {
             let is_of_all = ["linearity", "scaling_limit"].contains(&row.metric);
             loads.contains(&row.source.as_str()) && !is_of_all
         };
-        let own = rows.into_iter().filter(is_own).map(|row| Row {
-            experiment: run.experiment.name.clone(),
-            source: source_of(&row.source, row.cpus, end),
-            ..row
+        let simulated: Vec<String> = plan.specs.iter().map(ToString::to_string).collect();
+        let own = rows.into_iter().filter(is_own).map(|row| {
+            let at = simulated.iter().position(|own| *own == row.name());
+            let spec = at.and_then(|at| named.get(at));
+            Row {
+                experiment: run.experiment.name.clone(),
+                source: source_of(&row.source, row.cpus, end),
+                options: spec.map_or_else(|| row.options.clone(), choice::options),
+                ..row
+            }
         });
         let mut rows = mean(own.collect(), plan.seeds.len());
         if !self.printed.is_empty() {

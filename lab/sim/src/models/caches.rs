@@ -19,7 +19,12 @@
 //!
 //! A core continues after a load that misses, as far as its [window](super::window) reaches. An atomic
 //! read-modify-write waits for these loads, too. A hit of the first cache costs nothing beyond its instruction, and
-//! neither does a buffered store.
+//! neither does a buffered store. Where a machine [waits](Hardware::waits) for loads, what a load that misses returns
+//! decides what comes next, and nothing overtakes it but a store to its line. A core has as many misses under way as it
+//! has fill buffers.
+//!
+//! The lines that programs use between calls have no numbers. They come to the sets of caches in turn, and push out what
+//! was used least recently, as if each were accessed.
 //!
 //! A CPU that spins has a copy of its line. A store invalidates it, and all CPUs that spin on the line fetch it again,
 //! in random order. The holder's next store waits for them. Where the machine's waiters back off, each fetches the
@@ -36,13 +41,15 @@ use everybuddy::CpuId;
 
 use super::coming::Coming;
 use super::core::{Buffered, Core};
-use super::directory::{Directory, NOBODY, Traffic};
-use super::hardware::{Hardware, Place, Transfer, Waiters};
+use super::directory::{Directory, Traffic};
+use super::hardware::{Hardware, Place, Waiters};
 use super::tags::Tags;
 use super::window::Window;
 use crate::cost::{Access, AccessKind, Charge, CostModel, Instructions, Park, Wake};
 use crate::random::SplitMix64;
 use crate::region::Line;
+
+mod moves;
 
 /// The pauses of the longest time between two polls of a CPU that backs off, as on the native platform.
 const PAUSES: u32 = 64;
@@ -53,14 +60,6 @@ struct Spinner {
     line: u32,
     /// When it has the line again; if it backs off, when it polls next.
     arrival: u64,
-}
-
-/// How far a line is from the core that asks for it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Distance {
-    Near,
-    Socket,
-    Far,
 }
 
 /// A machine with caches, as a [`CostModel`].
@@ -88,6 +87,12 @@ pub struct Caches {
     is_active: Vec<bool>,
     /// What each CPU executes past its loads.
     windows: Vec<Window>,
+    /// The line of the load that each CPU made last, if it missed and nothing came after it.
+    pending: Vec<Option<u32>>,
+    /// Whether programs have used lines of their own.
+    has_foreign: bool,
+    /// Lines that had to leave a core, while they are on their way to the last-level cache.
+    left_core: Vec<(u32, u64)>,
     /// Accesses to words outside the region.
     outside: u64,
 }
@@ -119,6 +124,9 @@ impl Caches {
             gaps: Vec::new(),
             is_active: Vec::new(),
             windows: Vec::new(),
+            pending: Vec::new(),
+            has_foreign: false,
+            left_core: Vec::new(),
             outside: 0,
         }
     }
@@ -157,215 +165,17 @@ impl Caches {
         self.outside
     }
 
-    fn transfer(&self, distance: Distance) -> &Transfer {
-        match distance {
-            Distance::Near => &self.hardware.near,
-            Distance::Socket => &self.hardware.socket,
-            Distance::Far => &self.hardware.far,
-        }
-    }
-
-    fn between(&self, from: Place, to_group: u16) -> Distance {
-        if from.group == to_group {
-            Distance::Near
-        } else if from.socket == to_group / self.hardware.groups {
-            Distance::Socket
-        } else {
-            Distance::Far
-        }
-    }
-
-    fn group_of(&self, core: u16) -> u16 {
-        core / self.hardware.cores
-    }
-
-    /// Returns the distances of the nearest and of the farthest copy of a line outside the core. O(words of a set), and
-    /// not O(copies): all CPUs that wait for a lock fetch its line after every store, one after the other.
-    fn copies(&mut self, line: u32, place: Place) -> Option<(Distance, Distance)> {
-        let Hardware { groups, cores, .. } = self.hardware;
-        let own_groups = place.socket * groups..(place.socket + 1) * groups;
-        let own_cores = own_groups.start * cores..own_groups.end * cores;
-        let near_cores = place.group * cores..(place.group + 1) * cores;
-        let (mut near, mut socket, mut far) = (0, 0, 0);
-        for (index, word) in self.lines.sharers(line).iter().enumerate() {
-            let others = word & !Directory::members(index, place.core..place.core + 1);
-            let in_group = Directory::members(index, near_cores.clone());
-            let in_socket = Directory::members(index, own_cores.clone());
-            near |= others & in_group;
-            socket |= others & in_socket & !in_group;
-            far |= others & !in_socket;
-        }
-        for (index, word) in self.lines.groups(line).iter().enumerate() {
-            let others = word & !Directory::members(index, place.group..place.group + 1);
-            let in_socket = Directory::members(index, own_groups.clone());
-            socket |= others & in_socket;
-            far |= others & !in_socket;
-        }
-        let all = [
-            (near, Distance::Near),
-            (socket, Distance::Socket),
-            (far, Distance::Far),
-        ];
-        let mut found = all.into_iter().filter(|(some, _)| *some != 0);
-        let (_, nearest) = found.next()?;
-        Some((
-            nearest,
-            found.next_back().map_or(nearest, |(_, farthest)| farthest),
-        ))
-    }
-
-    /// Puts a line into a last-level cache.
-    fn keep(&mut self, line: u32, group: u16) {
-        let tags = &mut self.groups[usize::from(group)];
-        if self.lines.add_group(line, group) {
-            tags.touch(line);
-        } else if let Some(victim) = tags.insert(line) {
-            self.lines.remove_group(victim, group);
-        }
-    }
-
-    /// Puts a line into a core's caches; what leaves them goes to the last-level cache.
-    fn fill(&mut self, line: u32, core: u16) {
-        self.lines.add_sharer(line, core);
-        if let Some(victim) = self.cores[usize::from(core)].fill(line) {
-            self.lines.remove_sharer(victim, core);
-            let entry = self.lines.entry(victim);
-            if entry.owner == core {
-                entry.owner = NOBODY;
-                entry.is_modified = false;
+    /// Returns when a CPU continues that is about to make an access at the time `now`, or to compute. It waits for the
+    /// load before it, if that one missed and loads [are waited for](Hardware::waits): its value decides what comes next.
+    /// It does not if `stored` is the same line, since a value that is replaced decides nothing.
+    #[inline]
+    fn continue_at(&mut self, cpu: CpuId, stored: Option<u32>, now: u64) -> u64 {
+        match self.pending[cpu.index()].take() {
+            Some(line) if self.hardware.waits && stored != Some(line) => {
+                self.windows[cpu.index()].drain(now)
             }
-            self.keep(victim, self.group_of(core));
+            _ => now,
         }
-    }
-
-    /// Moves a line to a core, for a load or a store, and returns the time at which it is there.
-    fn fetch(&mut self, line: u32, place: Place, is_store: bool, now: u64) -> u64 {
-        let entry = *self.lines.entry(line);
-        let mut begin = now.max(entry.busy);
-        if is_store {
-            begin = begin.max(entry.arrived);
-        }
-        let has_it = is_store && self.lines.has(line, place.core);
-        let copies = self.copies(line, place);
-        let in_group = self.lines.has_group(line, place.group);
-        let invalidate = match copies {
-            Some((_, farthest)) if is_store => self.transfer(farthest).upgrade,
-            _ => 0,
-        };
-        let mut from_far = is_store && copies.is_some_and(|(_, most)| most == Distance::Far);
-        let mut from_core = invalidate > 0;
-        let mut from_memory = false;
-        let cycles = if entry.owner != NOBODY {
-            let distance = self.between(place, self.group_of(entry.owner));
-            from_far = distance == Distance::Far;
-            from_core = true;
-            let transfer = self.transfer(distance);
-            if entry.is_modified {
-                transfer.modified
-            } else {
-                transfer.clean
-            }
-        } else if has_it {
-            // The other copies may be gone without this core's knowledge: it asks all the same.
-            invalidate.max(self.hardware.near.upgrade)
-        } else if in_group {
-            self.hardware.llc.cycles.max(invalidate)
-        } else if let Some((nearest, _)) = copies {
-            from_far |= nearest == Distance::Far;
-            from_core = true;
-            self.transfer(nearest).clean.max(invalidate)
-        } else {
-            from_memory = true;
-            self.hardware.memory
-        };
-        let mut done = begin + u64::from(cycles);
-
-        let traffic = self.lines.traffic(line);
-        traffic.misses += 1;
-        traffic.transfers += u64::from(from_core);
-        traffic.far += u64::from(from_core && from_far);
-        traffic.memory += u64::from(from_memory);
-
-        if is_store {
-            self.invalidate_others(line, place.core);
-            if !has_it {
-                self.fill(line, place.core);
-            }
-            let entry = self.lines.entry(line);
-            entry.owner = place.core;
-            entry.is_modified = true;
-            entry.busy = done;
-        } else {
-            if entry.owner != NOBODY {
-                // The last-level cache gets what the owner gives away.
-                self.keep(line, self.group_of(entry.owner));
-            }
-            let is_shared = entry.owner == NOBODY && !from_memory;
-            let mut busy = done;
-            if is_shared {
-                busy = done.min(begin + u64::from(self.hardware.read_interval));
-                if in_group {
-                    let latency = u64::from(self.hardware.llc.cycles);
-                    done = done.max(self.coming.when(line, place.group) + latency);
-                } else {
-                    self.coming.add(line, place.group, done, self.now);
-                }
-            }
-            let is_alone = copies.is_none() && !in_group;
-            self.fill(line, place.core);
-            self.keep(line, place.group);
-            let entry = self.lines.entry(line);
-            entry.owner = if is_alone { place.core } else { NOBODY };
-            entry.is_modified = false;
-            entry.busy = busy;
-            entry.arrived = entry.arrived.max(done);
-        }
-        done
-    }
-
-    fn invalidate_others(&mut self, line: u32, keeper: u16) {
-        for index in 0..self.lines.words() {
-            let mut word = self.lines.sharers(line)[index];
-            while let Some(core) = Directory::next_of(index, &mut word) {
-                if core != keeper {
-                    self.cores[usize::from(core)].invalidate(line);
-                    self.lines.remove_sharer(line, core);
-                }
-            }
-        }
-        for index in 0..self.lines.group_words() {
-            let mut word = std::mem::take(&mut self.lines.groups(line)[index]);
-            while let Some(group) = Directory::next_of(index, &mut word) {
-                self.groups[usize::from(group)].remove(line);
-            }
-        }
-    }
-
-    /// Fetches a line, and the other line of its pair where the machine does that.
-    fn miss(&mut self, line: u32, place: Place, is_store: bool, now: u64) -> u64 {
-        let had_it = self.lines.has(line, place.core);
-        let done = self.fetch(line, place, is_store, now);
-        if self.hardware.adjacent_line && !had_it && !self.lines.has(line ^ 1, place.core) {
-            self.fetch(line ^ 1, place, false, now);
-        }
-        done
-    }
-
-    /// Gets the line of a store for the core alone, and returns the time at which it has it.
-    fn own(&mut self, line: u32, place: Place, now: u64) -> u64 {
-        let hit = self.cores[usize::from(place.core)].hit(line, &self.hardware);
-        let entry = self.lines.entry(line);
-        let is_handed_over = entry.writer != NOBODY && entry.writer != place.core;
-        entry.writer = place.core;
-        let done = match hit {
-            Some(cycles) if entry.owner == place.core => {
-                entry.is_modified = true;
-                now + cycles
-            }
-            _ => self.miss(line, place, true, now),
-        };
-        self.lines.traffic(line).hand_overs += u64::from(is_handed_over);
-        done
     }
 
     /// Returns the cycles of some thousandths of an instruction from the time `now` on.
@@ -410,7 +220,7 @@ impl Caches {
             };
             let mut at = arrival;
             let (place, gap) = (self.places[cpu.index()], self.gaps[cpu.index()]);
-            if !self.lines.has(line, place.core) {
+            if !self.has(line, place.core) {
                 at = self.fetch(line, place, false, at);
             } else if gap == most {
                 // All polls until then hit.
@@ -435,7 +245,7 @@ impl Caches {
         for index in waiting {
             let cpu = self.spinners[index].cpu;
             let place = self.places[cpu.index()];
-            let arrival = if self.lines.has(line, place.core) {
+            let arrival = if self.has(line, place.core) {
                 // The other thread of the core has stored, or waits as well.
                 let twin = served.iter().find(|(core, _)| *core == place.core);
                 twin.map_or(done, |(_, arrival)| *arrival)
@@ -472,7 +282,29 @@ impl CostModel for Caches {
         self.windows = vec![Window::default(); usize::from(cpus)];
         self.paths = vec![self.instructions; usize::from(cpus)];
         self.left = vec![self.instructions.shortest; usize::from(cpus)];
+        self.pending = vec![None; usize::from(cpus)];
+        self.has_foreign = false;
         self.outside = 0;
+    }
+
+    fn foreign(&mut self, cpu: CpuId, lines: u64, reach: u64) {
+        self.has_foreign = true;
+        let place = self.places[cpu.index()];
+        let Hardware { l1, l2, llc, .. } = self.hardware;
+        // What fits into a cache is there already.
+        let [inner, outer, last] = [Some(l1), l2, Some(llc)].map(|cache| {
+            let is_left = cache.is_some_and(|cache| cache.bytes < reach);
+            lines * u64::from(is_left)
+        });
+        let come = self.groups[usize::from(place.group)].add_foreign(last);
+        self.cores[usize::from(place.core)].add_foreign(inner, outer, come);
+    }
+
+    fn touch(&mut self, cpu: CpuId, line: Line, now: u64) {
+        if let Ok(line) = u32::try_from(line.0) {
+            self.now = now;
+            let _ = self.own(line, self.places[cpu.index()], now);
+        }
     }
 
     fn access(&mut self, access: Access) -> Charge {
@@ -495,8 +327,11 @@ impl CostModel for Caches {
         let place = self.places[cpu.index()];
         let core = usize::from(place.core);
         let (mut is_merged, mut latency) = (false, 0);
+        let begin = now;
+        let now = self.continue_at(cpu, (kind == AccessKind::Store).then_some(line), now);
         let charge = match kind {
             AccessKind::Load => {
+                self.settle(line, place.core);
                 let hit = self.cores[core].hit(line, &self.hardware);
                 latency = match hit {
                     Some(cycles) => cycles,
@@ -505,6 +340,7 @@ impl CostModel for Caches {
                 };
                 if self.hardware.window > 0 && latency > 0 {
                     self.windows[cpu.index()].add(now + latency);
+                    self.pending[cpu.index()] = Some(line);
                     Charge::at_once(0)
                 } else {
                     Charge::at_once(latency)
@@ -554,6 +390,11 @@ impl CostModel for Caches {
                 }
             }
         };
+        let charge = Charge {
+            cycles: charge.cycles + (now - begin),
+            visible: charge.visible + (now - begin),
+        };
+        let now = begin;
         let traffic = self.lines.traffic(line);
         traffic.accesses += 1;
         // A load that the core overtakes counts with its whole latency: it may still determine the time.
@@ -623,7 +464,8 @@ impl CostModel for Caches {
     }
 
     fn work(&mut self, cpu: CpuId, instructions: u32, now: u64) -> u64 {
-        self.execute(cpu, u64::from(instructions) * 1000, now)
+        let begin = self.continue_at(cpu, None, now);
+        begin - now + self.execute(cpu, u64::from(instructions) * 1000, begin)
     }
 
     fn mark(&mut self) {

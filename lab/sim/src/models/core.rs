@@ -1,9 +1,10 @@
-//! A core: its caches and its store buffer.
+//! A core: its caches, its store buffer, and the misses that it has under way.
 //!
 //! # Invariants
 //! What the inner cache has, the outer one has too.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::hardware::Hardware;
 use super::tags::Tags;
@@ -14,6 +15,47 @@ pub(super) struct Core {
     pub(super) outer: Option<Tags>,
     /// The buffered stores. The times at which they are done never decrease.
     pub(super) stores: VecDeque<Buffered>,
+    /// When the misses are done that each have a fill buffer.
+    fills: BinaryHeap<Reverse<u64>>,
+    /// Which lines had come to the last-level cache when lines left this core.
+    past: Past,
+}
+
+/// The foreign lines that had come to a last-level cache when some had come to a core.
+#[derive(Default)]
+struct Past(VecDeque<(u64, u64)>);
+
+impl Past {
+    /// More than the lines between the first one and the last one that a cache still has.
+    const MOST: usize = 1 << 12;
+
+    /// Notes both numbers. Those of the core grow by `step` at least between two notes.
+    fn add(&mut self, own: u64, group: u64, step: u64) {
+        if self.0.back().is_some_and(|last| own < last.0 + step) {
+            return;
+        }
+        if self.0.len() == Self::MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back((own, group));
+    }
+
+    /// Returns the lines of the last-level cache when the core had this many. `now` is their number now.
+    fn when(&self, own: u64, now: u64) -> u64 {
+        let later = self.0.partition_point(|note| note.0 < own);
+        let Some(after) = self.0.get(later) else {
+            return now;
+        };
+        let before = match later.checked_sub(1) {
+            Some(at) => self.0[at],
+            // Notes before the first one are forgotten.
+            None if self.0.len() == Self::MOST => return after.1,
+            None => (0, 0),
+        };
+        // Between two notes, those of both came in turn.
+        let (come, of) = (own - before.0, after.0 - before.0);
+        before.1 + (after.1 - before.1) * come / of.max(1)
+    }
 }
 
 /// A store in a buffer.
@@ -32,7 +74,63 @@ impl Core {
             inner: Tags::new(&hardware.l1),
             outer: hardware.l2.as_ref().map(Tags::new),
             stores: VecDeque::new(),
+            fills: BinaryHeap::new(),
+            past: Past::default(),
         }
+    }
+
+    /// Lets foreign lines come, `inner` to the first cache and `outer` to the second one. `group` is the number of those
+    /// that have come to the last-level cache.
+    pub(super) fn add_foreign(&mut self, inner: u64, outer: u64, group: u64) {
+        let mut own = self.inner.add_foreign(inner);
+        let mut last = &self.inner;
+        if let Some(cache) = &mut self.outer {
+            own = cache.add_foreign(outer);
+            last = cache;
+        }
+        self.past.add(own, group, last.sets());
+    }
+
+    /// Lets the sets of a line take in the foreign lines that have come. `left` gets the lines that had to leave the
+    /// core, each with the foreign lines of the last-level cache at that time; `group` is their number now.
+    #[inline]
+    pub(super) fn settle(&mut self, line: u32, group: u64, left: &mut Vec<(u32, u64)>) {
+        let Self {
+            inner, outer, past, ..
+        } = self;
+        let Some(outer) = outer else {
+            inner.settle(line, |line, clock| {
+                left.push((line, past.when(clock, group)))
+            });
+            return;
+        };
+        let before = left.len();
+        outer.settle(line, |line, clock| {
+            left.push((line, past.when(clock, group)))
+        });
+        for (victim, _) in &left[before..] {
+            inner.settle(*victim, |_, _| ());
+            inner.remove(*victim);
+        }
+        inner.settle(line, |_, _| ());
+    }
+
+    /// Returns when a miss begins that is made at the time `now`: when one of this many fill buffers is free.
+    pub(super) fn begin_fill(&mut self, now: u64, buffers: u16) -> u64 {
+        let mut begin = now;
+        while let Some(Reverse(first)) = self.fills.peek() {
+            if self.fills.len() < usize::from(buffers) && *first > begin {
+                break;
+            }
+            begin = begin.max(*first);
+            self.fills.pop();
+        }
+        begin
+    }
+
+    /// Notes that a fill buffer is in use until this time.
+    pub(super) fn fill_until(&mut self, done: u64) {
+        self.fills.push(Reverse(done));
     }
 
     /// Returns the cycles of a hit, beyond its instruction.
@@ -56,6 +154,7 @@ impl Core {
         };
         let victim = outer.insert(line);
         if let Some(victim) = victim {
+            self.inner.settle(victim, |_, _| ());
             self.inner.remove(victim);
         }
         let _ = self.inner.insert(line);

@@ -86,8 +86,13 @@ pub struct Hardware {
     pub locked: u32,
     /// The number of instructions that a core executes past a load that misses; 0 means that it waits for each load.
     pub window: u32,
+    /// Whether a core waits for each load that misses, except where a store to its line comes next: the value decides
+    /// what comes next. Otherwise all loads are taken to be independent.
+    pub waits: bool,
     /// The number of stores that a core can have under way; 0 means that it waits for each.
     pub store_buffer: u16,
+    /// The number of lines that a core can be getting; 0 means that there is no limit.
+    pub fill_buffers: u16,
     /// What waiting costs.
     pub waiters: Waiters,
     /// The duration of a thousand instructions that touch no shared memory, in cycles.

@@ -1,11 +1,14 @@
 //! The invariants of the caches, after random accesses.
 
+use super::moves::Distance;
 use super::*;
-use crate::models::hardware::Cache;
+use crate::models::directory::NOBODY;
+use crate::models::hardware::{Cache, Transfer};
 
 impl Caches {
     /// Checks the invariants for one line.
     fn check(&mut self, line: u32) {
+        self.settle_all(line);
         let cores = 0..self.cores.len() as u16;
         let sharers: Vec<u16> = cores.filter(|core| self.lines.has(line, *core)).collect();
         for (number, core) in self.cores.iter().enumerate() {
@@ -96,6 +99,8 @@ fn every_copy_is_known() {
         locked: 20,
         window: 0,
         store_buffer: 4,
+        waits: false,
+        fill_buffers: 0,
         waiters: Waiters::Spin,
         work: 400,
         work_shared: 700,
@@ -112,14 +117,20 @@ fn every_copy_is_known() {
         Hardware { groups: 1, cores: 56, threads: 1, ..hardware },
         Hardware { sockets: 40, groups: 2, cores: 1, threads: 1, ..hardware },
     ];
-    for hardware in cases {
+    let both = cases.iter().flat_map(|own| [(own, false), (own, true)]);
+    for (hardware, has_programs) in both {
+        let hardware = *hardware;
         let all = hardware.cpus() as u16;
         let mut caches = Caches::new(hardware);
         caches.reset(all);
         let mut random = SplitMix64::new(1);
         let mut now = 0;
-        for _ in 0..20_000 {
+        for _ in 0..if has_programs { 4000 } else { 20_000 } {
             now += random.up_to(20);
+            if has_programs && random.up_to(3) == 0 {
+                let cpu = CpuId(random.up_to(u64::from(all) - 1) as u16);
+                caches.foreign(cpu, random.up_to(9), random.up_to(3) << 9);
+            }
             let line = random.up_to(39) as u32;
             let kind = match random.up_to(3) {
                 0 => AccessKind::Store,

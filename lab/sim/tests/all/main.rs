@@ -10,6 +10,7 @@ mod faults;
 mod machine;
 mod nested;
 mod paths;
+mod programs;
 mod shared_lines;
 mod steps;
 mod stops;

@@ -53,6 +53,7 @@ fn planned<T>(
         start: None,
         think: [think; 2],
         around: 0,
+        program: crate::Program::default(),
         shrink: 64,
         seed: 1,
         phases: Phases::Together,

@@ -25,5 +25,5 @@ mod variation;
 
 pub use list::{all_machines, by_name_or_path, names};
 pub use machine::{Machine, Source};
-pub use number::{NUMBERS, Number};
+pub use number::{NUMBERS, Number, with};
 pub use variation::{Variation, extremes, variations};

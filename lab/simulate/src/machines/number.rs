@@ -5,8 +5,9 @@
 //! # Invariants
 //! Keys are the paths of the fields: `l1.bytes` is `hardware.l1.bytes`, in the table `[hardware]` of a file.
 
+use everybuddy_measure::choice::unknown;
 use everybuddy_sim::{Cache, Hardware, Transfer, Waiters};
-use toml::Value;
+use toml::{Table, Value};
 
 /// A number of a machine.
 #[derive(Debug)]
@@ -52,7 +53,9 @@ pub(crate) const BLANK: Hardware = Hardware {
     read_interval: 0,
     locked: 0,
     window: 0,
+    waits: false,
     store_buffer: 0,
+    fill_buffers: 0,
     waiters: Waiters::Spin,
     work: 0,
     work_shared: 0,
@@ -104,6 +107,22 @@ macro_rules! number {
     };
 }
 
+macro_rules! switch {
+    ($key:literal, $meaning:literal, $field:ident) => {
+        Number {
+            key: $key,
+            unit: "",
+            meaning: $meaning,
+            needs: "true or false",
+            get: |hardware| Some(Value::Boolean(hardware.$field)),
+            set: |hardware, value| {
+                hardware.$field = value.as_bool()?;
+                Some(())
+            },
+        }
+    };
+}
+
 /// All numbers, in the order of files and lists.
 #[rustfmt::skip]
 pub const NUMBERS: &[Number] = &[
@@ -135,7 +154,9 @@ pub const NUMBERS: &[Number] = &[
     number!("read_interval", "cycles", "between two reads of a shared line", u32, read_interval),
     number!("locked", "cycles", "atomic read-modify-write of an own line", u32, locked),
     number!("window", "instructions", "executed past a load that misses", u32, window),
+    switch!("waits", "whether a load that misses is waited for", waits),
     number!("store_buffer", "stores", "stores that are under way", u16, store_buffer),
+    number!("fill_buffers", "lines", "lines that a core is getting", u16, fill_buffers),
     Number {
         key: "waiters",
         unit: "",
@@ -155,18 +176,28 @@ pub const NUMBERS: &[Number] = &[
     },
     number!("work", "cycles", "1000 instructions without shared memory", u32, work),
     number!("work_shared", "cycles", "the same while the core's other thread runs", u32, work_shared),
-    Number {
-        key: "adjacent_line",
-        unit: "",
-        meaning: "whether a miss fetches a pair of lines",
-        needs: "true or false",
-        get: |hardware| Some(Value::Boolean(hardware.adjacent_line)),
-        set: |hardware, value| {
-            hardware.adjacent_line = value.as_bool()?;
-            Some(())
-        },
-    },
+    switch!("adjacent_line", "whether a miss fetches a pair of lines", adjacent_line),
 ];
+
+/// Returns a machine with other values of some numbers, by their keys.
+///
+/// # Errors
+/// A text that names what is wrong: a key that does not exist, or a value that is of another type or cannot be
+/// simulated.
+pub fn with(hardware: &Hardware, values: &Table) -> Result<Hardware, String> {
+    let mut own = *hardware;
+    for (key, value) in values {
+        let number = NUMBERS.iter().find(|number| number.key == key);
+        let number = number.ok_or_else(|| {
+            let keys: Vec<&str> = NUMBERS.iter().map(|number| number.key).collect();
+            unknown("key", key, &keys)
+        })?;
+        (number.set)(&mut own, value)
+            .ok_or_else(|| format!("`{key}` is {value}, but must be {}", number.needs))?;
+    }
+    own.check().map_err(|error| error.to_string())?;
+    Ok(own)
+}
 
 impl Number {
     /// Returns the value as text, or `None` if the machine lacks it: there may be no second cache.
@@ -187,7 +218,7 @@ mod tests {
         for (at, number) in NUMBERS.iter().enumerate() {
             let value = match number.key {
                 "waiters" => Value::String(format!("{BACK_OFF}7")),
-                "adjacent_line" => Value::Boolean(true),
+                "waits" | "adjacent_line" => Value::Boolean(true),
                 _ => Value::Integer(at as i64 + 1),
             };
             let mut own = BLANK;

@@ -21,6 +21,7 @@ fn plan() -> Plan {
         start: None,
         think: 100,
         around: 0,
+        program: crate::Program::default(),
         shrink: 64,
         phases: Phases::Together,
         frees: Frees::Own,

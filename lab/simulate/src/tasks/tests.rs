@@ -267,6 +267,7 @@ fn cell(system: &str, traced: &Traced, cpus: u16) -> Cell {
         start: None,
         think: [300; 2],
         around: 0,
+        program: crate::Program::default(),
         shrink: 1,
         seed: 1,
         phases: crate::Phases::Together,

@@ -289,6 +289,7 @@ fn a_timeline_agrees_with_the_rows_of_its_run() {
             start: None,
             think: 400,
             around: 0,
+            program: crate::Program::default(),
             shrink: 64,
             phases: Phases::Together,
             frees: Frees::Own,

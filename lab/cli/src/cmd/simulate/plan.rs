@@ -164,6 +164,7 @@ pub(super) fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Err
         start,
         think: arguments.think,
         around: arguments.around,
+        program: arguments.program.unwrap_or_default(),
         shrink: arguments.shrink.unwrap_or(SHRINK),
         phases: arguments.phases,
         frees: arguments.frees,

@@ -49,10 +49,12 @@ struct Notes(Vec<(&'static str, String)>);
 
 /// What is known without a measurement, or assumed.
 #[rustfmt::skip]
-const UNMEASURED: [(&str, &str); 4] = [
+const UNMEASURED: [(&str, &str); 6] = [
     ("read_interval", "assumed: a quarter of llc.cycles; two CPUs cannot measure it"),
     ("installed", "MemTotal of /proc/meminfo; 16 GiB are assumed where it cannot be read"),
+    ("waits", "what the swept programs of `bench --cold` show on a Xeon (docs/simulator.md)"),
     ("store_buffer", "assumed: 64; it cannot be measured without knowing the processor"),
+    ("fill_buffers", "assumed: 16, as Golden Cove has; it cannot be measured without knowing the processor"),
     ("adjacent_line", "assumed: from the vendor: Intel's cores fetch pairs of lines"),
 ];
 
@@ -288,7 +290,9 @@ fn measure_here(progress: &mut (dyn FnMut(&str) + Send)) -> Result<Machine, Erro
         read_interval: caches[2].cycles / 4,
         locked,
         window,
+        waits: true,
         store_buffer: 64,
+        fill_buffers: 16,
         waiters: Waiters::BackOff(back_off),
         work,
         work_shared,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use everybuddy_measure::choice;
-use everybuddy_simulate::{Frees, Phases, Services, Traced};
+use everybuddy_simulate::{Frees, Phases, Program, Services, Traced};
 use everybuddy_trace::{Acquisition, Event, LockWaits, Op, Trace, resolve};
 
 use super::*;
@@ -43,6 +43,7 @@ fn plan(cpus: &[u16]) -> Plan {
         start: None,
         think: 100,
         around: 0,
+        program: Program::default(),
         shrink: 1,
         phases: Phases::Together,
         frees: Frees::Own,
