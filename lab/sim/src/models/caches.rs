@@ -8,7 +8,7 @@
 //! the cores of a group share a last-level cache, which also takes in what the cores evict. A load that misses gets
 //! the line from its owner, from a last-level cache, or from memory. A store needs the line alone, and invalidates all
 //! other copies. A line that moves is busy until it has arrived; requests for it are served one after the other, in
-//! the order in which they were made. Reads of a line that no core owns are pipelined: each begins an interval after
+//! the order in which they were made. Its owner keeps it until the request has come there, for half of that time. Reads of a line that no core owns are pipelined: each begins an interval after
 //! the one before it. If another read brings the line to a last-level cache, those behind this cache wait for that. A
 //! store waits until all copies have arrived.
 //!
@@ -248,7 +248,9 @@ impl Caches {
             let arrival = if self.has(line, place.core) {
                 // The other thread of the core has stored, or waits as well.
                 let twin = served.iter().find(|(core, _)| *core == place.core);
-                twin.map_or(done, |(_, arrival)| *arrival)
+                let twin = twin.map_or(done, |(_, arrival)| *arrival);
+                // If it is still on its way, it comes with this store.
+                twin.max(self.spinners[index].arrival)
             } else {
                 self.fetch(line, place, false, done)
             };
@@ -335,7 +337,11 @@ impl CostModel for Caches {
                 let hit = self.cores[core].hit(line, &self.hardware);
                 latency = match hit {
                     Some(cycles) => cycles,
-                    None if self.cores[core].is_storing(line, now) => self.hardware.hit(),
+                    None if self.cores[core].is_storing(line, now)
+                        || self.keeps(line, place.core, now) =>
+                    {
+                        self.hardware.hit()
+                    }
                     None => self.miss(line, place, false, now) - now,
                 };
                 if self.hardware.window > 0 && latency > 0 {
@@ -349,11 +355,15 @@ impl CostModel for Caches {
             AccessKind::Store => {
                 let merged = self.cores[core].merge(line, now);
                 is_merged = merged.is_some();
-                let arrives = merged.unwrap_or_else(|| self.own(line, place, now));
-                let last = self.cores[core].last_done();
-                // Others see a store when all loads before it are done.
-                let loaded = self.windows[cpu.index()].done(now);
-                let done = arrives.max(last.unwrap_or(0)).max(loaded);
+                // Others see a store when all stores and loads before it are done.
+                let last = self.cores[core].last_done().unwrap_or(0);
+                let before = self.windows[cpu.index()].done(now).max(last);
+                let arrives = match merged {
+                    Some(arrives) => arrives,
+                    None if self.keeps(line, place.core, before) => now + self.hardware.hit(),
+                    None => self.own(line, place, now),
+                };
+                let done = arrives.max(before);
                 let stores = &mut self.cores[core].stores;
                 while stores.front().is_some_and(|first| first.done <= now) {
                     stores.pop_front();
@@ -383,7 +393,12 @@ impl CostModel for Caches {
                 let loaded = self.windows[cpu.index()].drain(now);
                 let begin = loaded.max(self.cores[core].last_done().unwrap_or(0));
                 self.cores[core].stores.clear();
-                let done = self.own(line, place, begin) + u64::from(self.hardware.locked);
+                let got = if self.keeps(line, place.core, begin) {
+                    begin + self.hardware.hit()
+                } else {
+                    self.own(line, place, begin)
+                };
+                let done = got + u64::from(self.hardware.locked);
                 Charge {
                     cycles: done - now,
                     visible: done - now,

@@ -24,6 +24,9 @@ pub(super) struct Entry {
     pub(super) writer: u16,
     /// Whether the owner has modified it.
     pub(super) is_modified: bool,
+    /// The core that it moves away from, or [`NOBODY`], and the time until which that core still has it.
+    pub(super) keeper: u16,
+    pub(super) kept: u64,
 }
 
 impl Entry {
@@ -33,6 +36,8 @@ impl Entry {
         owner: NOBODY,
         writer: NOBODY,
         is_modified: false,
+        keeper: NOBODY,
+        kept: 0,
     };
 }
 

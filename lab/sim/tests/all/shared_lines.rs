@@ -43,23 +43,51 @@ fn stores_to_a_line_that_is_coming_take_effect_together() {
         });
         assert_eq!(all, (1154, 3), "{stores} stores");
     }
-    // A machine without a buffer waits for each store: the waiter has the line at 1150, and loses it at +50 = 1200.
-    let each = seen(buffered(0), |cpu, lines| {
-        lines[0].1.store(1, Relaxed);
-        assert_eq!(cpu.now(), 1060);
-        lines[0].0.store(1, Relaxed);
-        assert_eq!(cpu.now(), 1200);
-    });
-    assert_eq!(each, (1200 + 90 + 4, 5));
+    // A machine without a buffer waits for each store. The waiter has the line at 1150, and its request comes to CPU 0
+    // at 1105. A store before that hits; one after that gets the line at +50 = 1200.
+    for (second, done, all) in [(1104, 1108, (1154, 3)), (1105, 1200, (1200 + 90 + 4, 5))] {
+        let each = seen(buffered(0), |cpu, lines| {
+            lines[0].1.store(1, Relaxed);
+            assert_eq!(cpu.now(), 1060);
+            at(cpu, second);
+            lines[0].0.store(1, Relaxed);
+            assert_eq!(cpu.now(), done);
+        });
+        assert_eq!(each, all);
+    }
+}
+
+#[test]
+fn a_line_that_leaves_is_accessed_until_the_request_has_come() {
+    // CPU 0 asks for it at 1000 and has it at 1090. Half of that is the way of the request.
+    for (when, load) in [(1040, 4), (1044, 4), (1045, 45 + 90)] {
+        let (_, done) = run(one_socket(2), 2, |cpu, lines| {
+            let word = &lines[0].0;
+            if cpu.id().0 == 0 {
+                at(cpu, 1000);
+                word.store(2, Relaxed);
+                return cpu.now();
+            }
+            word.store(1, Relaxed);
+            at(cpu, when);
+            word.load(Relaxed);
+            assert_eq!(cpu.now(), when + load);
+            at(cpu, 2000);
+            word.load(Relaxed);
+            cpu.now()
+        });
+        // A hit has changed nothing: the line is there.
+        let again = if load == 4 { 90 } else { 4 };
+        assert_eq!(done, [1090, 2000 + again], "{when}");
+    }
 }
 
 #[test]
 fn a_store_after_the_line_has_come_is_another_transfer() {
-    // The waiter has the line from 1060 to 1150; the store invalidates it in 50.
+    // The waiter's request has come at 1105, and it has the line at 1150; the store invalidates it in 50.
     let late = seen(buffered(8), |cpu, lines| {
         lines[0].1.store(1, Relaxed);
-        cpu.work(60);
-        assert_eq!(cpu.now(), 1060);
+        at(cpu, 1105);
         lines[0].0.store(1, Relaxed);
     });
     assert_eq!(late, (1150 + 50 + 90 + 4, 5));
@@ -102,8 +130,8 @@ fn a_line_that_is_coming_is_read_and_written_before_the_next_core_gets_it() {
     let (_, done) = run(buffered(8), 2, |cpu, lines| {
         if cpu.id().0 == 1 {
             lines[0].0.store(1, Relaxed);
-            at(cpu, 1001);
-            // CPU 0 has it at 1090.
+            at(cpu, 1045);
+            // CPU 0 has it at 1090, and its request has come now.
             lines[0].0.swap(2, Relaxed);
         } else {
             at(cpu, 1000);
@@ -113,8 +141,8 @@ fn a_line_that_is_coming_is_read_and_written_before_the_next_core_gets_it() {
             assert_eq!(cpu.now(), 1014);
             lines[0].1.store(2, Relaxed);
             assert_eq!(cpu.now(), 1014);
-            at(cpu, 1090);
-            // CPU 1 has it at +90 and +20; this waits for it.
+            // CPU 1 has it at +90 and +20, and its request has come at 1135; this waits for it.
+            at(cpu, 1135);
             lines[0].1.load(Relaxed);
         }
         cpu.now()

@@ -204,6 +204,12 @@ impl Caches {
             self.hardware.memory
         };
         let mut done = begin + u64::from(cycles);
+        if entry.owner != NOBODY {
+            // The request is on its way to the owner for half of the time.
+            let moved = self.lines.entry(line);
+            moved.keeper = entry.owner;
+            moved.kept = begin + u64::from(cycles) / 2;
+        }
 
         let traffic = self.lines.traffic(line);
         traffic.misses += 1;
@@ -264,6 +270,14 @@ impl Caches {
                 self.groups[usize::from(group)].remove(line);
             }
         }
+    }
+
+    /// Returns `true` if another core gets the line of this one, and its request has not come here at the time `now`:
+    /// until then accesses hit.
+    #[inline]
+    pub(super) fn keeps(&mut self, line: u32, core: u16, now: u64) -> bool {
+        let entry = self.lines.entry(line);
+        entry.keeper == core && now < entry.kept
     }
 
     /// Fetches a line, and the other line of its pair where the machine does that.
