@@ -225,6 +225,22 @@ impl Drop for Touched {
     }
 }
 
+/// Asks the kernel for huge pages behind the whole frames of some memory, as far as it was not used yet.
+pub(crate) fn advise_huge<T>(memory: &[T]) {
+    let start = memory.as_ptr().cast::<u8>();
+    let skip = start.align_offset(FRAME);
+    let bytes = size_of_val(memory).saturating_sub(skip) / FRAME * FRAME;
+    if bytes > 0 {
+        advise(
+            NonNull::from_ref(memory)
+                .cast::<u8>()
+                .map_addr(|own| own.saturating_add(skip)),
+            bytes,
+            false,
+        );
+    }
+}
+
 /// Tells the kernel which pages should be behind memory that was not used yet.
 fn advise(start: NonNull<u8>, bytes: usize, small_pages: bool) {
     #[cfg(target_os = "linux")]
@@ -256,7 +272,8 @@ fn available() -> Option<u64> {
     entry("/proc/meminfo", "MemAvailable:")
 }
 
-fn in_huge_pages() -> Option<u64> {
+/// Returns the bytes of this process that lie in huge pages, if the kernel says so.
+pub(crate) fn in_huge_pages() -> Option<u64> {
     entry("/proc/self/smaps_rollup", "AnonHugePages:")
 }
 

@@ -14,6 +14,9 @@ use crate::{Program, Section, Setting};
 /// Blocks per burst.
 pub const BURST: u32 = 8192;
 
+/// Blocks per burst where much happens between two calls.
+const APART: u32 = 1024;
+
 /// Bursts per round; a single burst is short.
 const BURSTS: usize = 4;
 
@@ -23,6 +26,13 @@ pub(crate) fn burst(setting: &Setting, thread: u16, in_order: bool) -> Program {
     let blocks = BURST.min(setting.share() / 2);
     let bursts = setting.count(BURSTS as u32);
     bursts_of(setting, thread, (blocks, Order::ZERO), bursts, in_order)
+}
+
+/// Creates the program for a burst whose calls are timed one by one, freed in the same order.
+pub(crate) fn apart(setting: &Setting, thread: u16) -> Program {
+    let blocks = APART.min(setting.share() / 2);
+    let blocks = (blocks / setting.shrink.max(1)).max(16);
+    bursts_of(setting, thread, (blocks, Order::ZERO), 1, true)
 }
 
 /// Creates the program that allocates half of the memory in blocks of an order, and then frees it in the same order.

@@ -298,6 +298,10 @@ workloads! {
             |s, t| touch::set(s, t, 512), up_to(FOUR), touching();
         "touch:set:4096", "the same with 16 MiB", |s, t| touch::set(s, t, 4096), up_to(FOUR), touching();
     };
+    "cold", "A burst of 1,024 single frames, freed in the same order; programs use caches between the calls.",
+        OURS => variants! {
+        "cold", "the calls of `bench --cold`", |s, t| burst::apart(s, t), touching();
+    };
     "ibuddy", "Page requests like those of the programs of [iBuddy], generated from what the paper says about them.",
         "[iBuddy] 6.1 and figure 2, with assumptions" => programs(published::IBUDDY);
     "spring", "Page requests like those of the programs of [Spring], generated from what the paper says about them.",

@@ -32,6 +32,8 @@ use super::files::{Files, Sinks};
 use super::numbers;
 use super::start::Start;
 
+mod cold;
+
 /// Rows, and whether what they say passes.
 type Judged = (Vec<Row>, Result<(), Error>);
 
@@ -106,6 +108,14 @@ pub(super) struct Arguments {
     #[arg(long)]
     check: bool,
 
+    /// Time each call apart, while programs use the caches between calls: all systems, four minutes
+    #[arg(long, conflicts_with_all = ["check", "instructions", "workloads", "threads", "baseline", "machine", "ablate"])]
+    cold: bool,
+
+    /// With --cold: simulate the same on a machine of `everybuddy machines`, or of a file
+    #[arg(long, value_name = "NAME", requires = "cold")]
+    predict: Option<String>,
+
     #[command(flatten)]
     files: Files,
 
@@ -120,6 +130,9 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    if arguments.cold {
+        return cold::run(&arguments);
+    }
     let variants = variants(&arguments)?;
     if let (Some(rounds), Some(name)) = (arguments.count, &arguments.contender) {
         return count(&variants, name, rounds, &arguments.peer);

@@ -30,6 +30,7 @@
 pub mod advise;
 pub mod bench;
 pub mod claims;
+pub mod cold;
 pub mod comparison;
 pub mod experiments;
 pub mod limits;

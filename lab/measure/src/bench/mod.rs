@@ -19,12 +19,14 @@
 //! | [`rows`] | the results as rows |
 //! | [`instructions`] | instruction counts, by callgrind |
 //! | [`start`] | the start-up time of a system |
+//! | [`cold`] | calls one by one, with programs between them that use the caches |
 //!
 //! # Invariants
 //! In each round, each contender runs each workload once, on a new allocator, in an order that rotates every round.
 
 mod caller;
 mod check;
+pub mod cold;
 pub mod contender;
 pub mod contender_spec;
 mod counted;

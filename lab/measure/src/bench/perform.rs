@@ -80,6 +80,12 @@ pub trait Work {
     /// Returns the number of blocks of an order that can be allocated now, and frees them again.
     fn count_large_blocks(&mut self, order: Order) -> u64;
 
+    /// Allocates a single frame, and returns its place with the ticks of the call alone.
+    fn allocate_apart(&mut self) -> (u32, u32);
+
+    /// Frees a single frame, and returns the ticks of the call alone.
+    fn free_apart(&mut self, place: u32) -> u32;
+
     /// Like [`Caller::park`].
     fn park(&mut self);
 
@@ -597,6 +603,18 @@ impl<L: Caller> Work for Worker<'_, L> {
             self.local.free(*place, order);
         }
         got.len() as u64
+    }
+
+    fn allocate_apart(&mut self) -> (u32, u32) {
+        let start = self.timer.start();
+        let place = self.local.allocate(Order::ZERO);
+        (place, self.timer.stop(start))
+    }
+
+    fn free_apart(&mut self, place: u32) -> u32 {
+        let start = self.timer.start();
+        self.local.free(place, Order::ZERO);
+        self.timer.stop(start)
     }
 
     fn park(&mut self) {

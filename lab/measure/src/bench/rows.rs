@@ -7,6 +7,7 @@
 
 use everybuddy_workload::{Part, Variant};
 
+use super::cold::{self, Between, ColdPlan, ColdResults};
 use super::contender_spec::START_FRAMES;
 use super::outcome::extremes;
 use super::start::Start;
@@ -142,6 +143,36 @@ fn operation(part: Part) -> &'static str {
         Part::Free => "free",
         Part::Operation => "all",
     }
+}
+
+/// Converts the times of single calls to rows.
+pub fn of_cold(plan: &ColdPlan, results: &ColdResults) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (contender, cells) in plan.contenders.iter().zip(&results.cells) {
+        for (between, [allocate, free]) in Between::ALL.iter().zip(cells) {
+            let source = format!("{}:{}", cold::WORKLOAD, between.name());
+            let common = Row {
+                experiment: format!("{EXPERIMENT}+cold"),
+                ..common(contender, &source, 1, plan.seed)
+            };
+            for (operation, own) in [("allocate", allocate), ("free", free)] {
+                let values = [
+                    ("p50", own.p50),
+                    ("mean", own.mean),
+                    ("p99", own.p99),
+                    ("count", own.calls as f64),
+                ];
+                rows.extend(values.map(|(statistic, value)| Row {
+                    operation,
+                    metric: "latency",
+                    statistic,
+                    value: rounded(value),
+                    ..common.clone()
+                }));
+            }
+        }
+    }
+    rows
 }
 
 /// Converts start-up times to rows.

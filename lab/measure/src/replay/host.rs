@@ -25,6 +25,7 @@ pub use crate::replay::platform::{AnySystem, ReplayPlatform, Yielding};
 use crate::replay::retry::{MAX_RETRIES, retry};
 use crate::replay::script::{Lane, Move, MoveKind};
 use crate::replay::watch::{ReadableProbe, Watch, with_watched};
+use crate::touched;
 
 /// Memory for metadata, reused for each system.
 #[derive(Default)]
@@ -34,9 +35,16 @@ pub struct Arena {
     division: Presplit,
     /// The machine from which the parameters of lists follow; `None` if they follow from the managed memory.
     machine: Option<Machine>,
+    /// Whether huge pages should be behind it.
+    is_huge: bool,
 }
 
 impl Arena {
+    /// Asks the operating system for huge pages behind the metadata of all systems that are built from now on.
+    pub fn in_huge_pages(&mut self) {
+        self.is_huge = true;
+    }
+
     /// Sets the initial division of memory for all systems that are built from now on and support it.
     pub fn divide(&mut self, division: Presplit) {
         self.division = division;
@@ -119,6 +127,9 @@ impl Arena {
                 ))
             })?;
             self.bytes.resize(needed, MaybeUninit::uninit());
+            if self.is_huge {
+                touched::advise_huge(&self.bytes);
+            }
         }
         Ok(())
     }

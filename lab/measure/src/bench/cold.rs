@@ -1,0 +1,400 @@
+//! Calls one by one, with programs between them that use the caches.
+//!
+//! A benchmark of calls alone leaves the caches to the allocator. Here something else uses them between two calls, and
+//! each call is timed apart, between fences.
+//!
+//! # Invariants
+//! Nothing but the call is between two readings of the clock. Frames, metadata and what a program uses lie behind huge
+//! pages where the operating system has them, so that translation of addresses is not what is measured.
+
+use std::hint::black_box;
+use std::{fs, thread};
+
+use everybuddy_trace::named;
+use everybuddy_workload::{Setting, Step, Variant};
+
+use super::ContenderSpec;
+use super::contender::Contender;
+use super::perform::{Belt, Pot, Tools};
+use crate::Error;
+use crate::choice;
+use crate::replay::adapter::REFUSED;
+use crate::replay::background_load;
+use crate::replay::clock::Timer;
+use crate::replay::host::Arena;
+use crate::replay::memory::Memory;
+use crate::replay::random::Random;
+use crate::touched::{Ablation, Touched, advise_huge, in_huge_pages};
+
+named! {
+    /// What happens between two calls.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Between {
+        /// Nothing.
+        #[default]
+        Nothing => "nothing",
+        /// Each frame that was allocated is zeroed.
+        Zeroed => "zeroed",
+        /// The same, and more than the second cache holds is read before each call.
+        Swept => "swept",
+        /// The same, and pointers are followed in a part of memory that is larger than the second cache.
+        Chased => "chased",
+    }
+}
+
+impl Between {
+    /// Returns the lines that are used before each call, and the bytes they are a part of.
+    pub fn lines(self, swept: u64) -> (u32, u64) {
+        match self {
+            Between::Nothing | Between::Zeroed => (0, 0),
+            Between::Swept => ((swept / LINE) as u32, swept),
+            Between::Chased => (STEPS, CHASED),
+        }
+    }
+
+    /// Returns `true` if frames are zeroed.
+    pub fn zeroes(self) -> bool {
+        self != Between::Nothing
+    }
+}
+
+/// The workload whose calls are timed.
+pub const WORKLOAD: &str = "cold";
+/// The bytes of a cache line.
+const LINE: u64 = 64;
+/// The bytes in which pointers are followed, and the pointers before each call.
+const CHASED: u64 = 8 << 20;
+const STEPS: u32 = 8192;
+/// The cycles of a call, in nanoseconds at 3 GHz, beyond which something else ran: an interrupt takes longer.
+const LONGEST: f64 = 7000.0;
+
+/// What is measured.
+#[derive(Clone, Debug)]
+pub struct ColdPlan {
+    /// The contenders.
+    pub contenders: Vec<ContenderSpec>,
+    /// The memory.
+    pub memory: Memory,
+    /// The number of rounds, in each of which all contenders take turns.
+    pub rounds: u32,
+    /// The seed of random choices.
+    pub seed: u64,
+    /// The factor by which the load is shortened.
+    pub shrink: u32,
+}
+
+/// The times of single calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Singles {
+    /// The median, the mean and the 99th percentile, in nanoseconds.
+    pub p50: f64,
+    /// The mean.
+    pub mean: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The calls that count.
+    pub calls: u64,
+    /// The calls that took so long that something else must have run.
+    pub left_out: u64,
+}
+
+impl Singles {
+    fn of(mut nanos: Vec<f64>) -> Self {
+        nanos.sort_unstable_by(f64::total_cmp);
+        let all = nanos.len();
+        let end = nanos.partition_point(|own| *own <= LONGEST);
+        let own = &nanos[..end];
+        let at = |share: f64| own.get((own.len() as f64 * share) as usize).copied();
+        Self {
+            p50: at(0.5).unwrap_or(0.0),
+            mean: own.iter().sum::<f64>() / own.len().max(1) as f64,
+            p99: at(0.99).unwrap_or(0.0),
+            calls: end as u64,
+            left_out: (all - end) as u64,
+        }
+    }
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default)]
+pub struct ColdResults {
+    /// For each contender and each [`Between`], allocations and frees.
+    pub cells: Vec<[[Singles; 2]; Between::ALL.len()]>,
+    /// The bytes that are swept.
+    pub swept: u64,
+    /// The part of what programs use that lies in huge pages, if it is known.
+    pub huge: Option<f64>,
+    /// Rounds of a contender in which its thread lost the CPU.
+    pub disturbed: u64,
+}
+
+/// A line that names the next one.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Line(u32);
+
+/// What programs use besides frames.
+struct Used {
+    swept: Vec<Line>,
+    chain: Vec<Line>,
+}
+
+impl Used {
+    fn new(swept: u64, seed: u64) -> Self {
+        let lines = |bytes: u64| {
+            let mut lines = Vec::with_capacity((bytes / LINE) as usize);
+            advise_huge(lines.spare_capacity_mut());
+            lines.resize(lines.capacity(), Line::default());
+            lines
+        };
+        let (swept, mut chain) = (lines(swept), lines(CHASED));
+        let mut order: Vec<u32> = (0..chain.len() as u32).collect();
+        Random::new(seed).shuffle(&mut order);
+        for (at, own) in order.iter().enumerate() {
+            chain[*own as usize] = Line(order[(at + 1) % order.len()]);
+        }
+        Self { swept, chain }
+    }
+
+    /// Uses caches before a call. The chain goes on at `at`.
+    fn use_caches(&self, between: Between, at: &mut u32) {
+        match between {
+            Between::Nothing | Between::Zeroed => {}
+            Between::Swept => {
+                let sum = self.swept.iter().fold(0u32, |sum, line| sum ^ line.0);
+                black_box(sum);
+            }
+            Between::Chased => {
+                let steps = 0..STEPS;
+                let next = |at: u32, _| self.chain[at as usize].0;
+                *at = black_box(steps.fold(*at, next));
+            }
+        }
+    }
+}
+
+/// Returns twice the size of the second cache of the first CPU; 4 MiB where the operating system does not say.
+fn swept_bytes() -> u64 {
+    let text = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size").ok();
+    let kib = text.and_then(|text| text.trim().strip_suffix('K')?.parse::<u64>().ok());
+    kib.map_or(4 << 20, |kib| 2 * (kib << 10))
+}
+
+/// Measures all contenders with each program between their calls. `visited` is called after each visit.
+///
+/// # Errors
+/// Returns a usage error if a contender cannot be set up, or if the machine lacks the memory, and [`Error::Broken`] if
+/// a contender refused a frame or failed.
+pub fn measure(
+    plan: &ColdPlan,
+    timer: &Timer,
+    arena: &mut Arena,
+    mut visited: impl FnMut(&str),
+) -> Result<ColdResults, Error> {
+    arena.in_huge_pages();
+    let variant = choice::workloads(&[WORKLOAD.to_string()])?[0];
+    let before = in_huge_pages();
+    let touched = Touched::new(plan.memory.frames, Ablation::default())?;
+    let swept = swept_bytes();
+    let used = Used::new(swept, plan.seed);
+    let huge = before.zip(in_huge_pages()).map(|(before, after)| {
+        let bytes = (plan.memory.frames << 12) + swept + CHASED;
+        after.saturating_sub(before) as f64 / bytes as f64
+    });
+    let mut all =
+        vec![[(); Between::ALL.len()].map(|()| [Vec::new(), Vec::new()]); plan.contenders.len()];
+    let mut disturbed = 0;
+    for round in 0..plan.rounds as usize {
+        for (program, between) in Between::ALL.into_iter().enumerate() {
+            for turn in 0..plan.contenders.len() {
+                let who = (turn + round) % plan.contenders.len();
+                let contender = &plan.contenders[who];
+                let visit = Visit {
+                    plan,
+                    variant,
+                    timer,
+                    touched: &touched,
+                    used: &used,
+                    between,
+                };
+                let came = contender.with(&plan.memory, 1, arena, |own| visit.call(own))?;
+                let (times, was_switched) = came.map_err(|what| {
+                    Error::Broken(format!("{} on {WORKLOAD}: {what}", contender.name()))
+                })?;
+                disturbed += u64::from(was_switched);
+                for (own, times) in all[who][program].iter_mut().zip(times) {
+                    own.extend(times.into_iter().map(|ticks| timer.single(ticks)));
+                }
+                visited(between.name());
+            }
+        }
+    }
+    let cells = all
+        .into_iter()
+        .map(|own| own.map(|own| own.map(Singles::of)));
+    Ok(ColdResults {
+        cells: cells.collect(),
+        swept,
+        huge,
+        disturbed,
+    })
+}
+
+/// A contender with a program between its calls.
+#[derive(Clone, Copy)]
+struct Visit<'v> {
+    plan: &'v ColdPlan,
+    variant: &'static Variant,
+    timer: &'v Timer,
+    touched: &'v Touched,
+    used: &'v Used,
+    between: Between,
+}
+
+/// The ticks of allocations and frees, and whether the thread lost its CPU meanwhile.
+type Times = ([Vec<u32>; 2], bool);
+
+impl Visit<'_> {
+    /// Runs the load twice, in a thread that stays on a CPU: to warm up, and to be timed.
+    fn call(self, contender: &dyn Contender) -> Result<Times, &'static str> {
+        let died = Err("a thread of the benchmark failed");
+        thread::scope(|scope| {
+            let run = scope.spawn(move || {
+                if let Some(core) = core_affinity::get_core_ids().unwrap_or_default().first() {
+                    core_affinity::set_for_current(*core);
+                }
+                self.run(contender)
+            });
+            run.join().unwrap_or(died)
+        })
+    }
+
+    fn run(self, contender: &dyn Contender) -> Result<Times, &'static str> {
+        let Self {
+            plan,
+            variant,
+            timer,
+            touched,
+            ..
+        } = self;
+        let setting = Setting {
+            frames: u32::try_from(plan.memory.free()).unwrap_or(u32::MAX),
+            threads: 1,
+            seed: plan.seed,
+            shrink: plan.shrink,
+        };
+        let mut program = variant.program(&setting, 0);
+        let (belt, pot) = (Belt::new(), Pot::default());
+        let tools = Tools {
+            timer,
+            belt: &belt,
+            pot: &pot,
+            touched: None,
+        };
+        let worker = contender.worker(0, program.slots(), tools);
+        let mut worker = worker.ok_or("its CPU is in use")?;
+        let mut places = vec![REFUSED; program.slots() as usize];
+        let mut times = [(); 2].map(|()| vec![0; places.len()]);
+        let (mut was_switched, mut at) = (false, 0);
+        for is_timed in [false, true] {
+            let between = if is_timed {
+                self.between
+            } else {
+                Between::Nothing
+            };
+            let mut done = [0; 2];
+            let before = background_load::switches();
+            for step in program
+                .round()
+                .iter()
+                .flat_map(|section| section.body.steps())
+            {
+                self.used.use_caches(between, &mut at);
+                let (kind, ticks) = match step {
+                    Step::Allocate { slot, .. } => {
+                        let (place, ticks) = worker.allocate_apart();
+                        places[slot as usize] = place;
+                        if between.zeroes() {
+                            touched.zero(place);
+                        }
+                        (0, ticks)
+                    }
+                    Step::Free { slot } => (1, worker.free_apart(places[slot as usize])),
+                    Step::Hand { .. } | Step::Receive { .. } => continue,
+                };
+                if let Some(place) = times[kind].get_mut(done[kind]) {
+                    *place = ticks;
+                }
+                done[kind] += 1;
+            }
+            was_switched = background_load::switches() != before;
+            if places.contains(&REFUSED) {
+                return Err("a request was refused");
+            }
+        }
+        worker.park();
+        if worker.finish() > 0 {
+            return Err("a free failed");
+        }
+        Ok((times, was_switched))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lap_of_the_chain_visits_each_line_once() {
+        let used = Used::new(1 << 20, 3);
+        let lines = used.chain.len();
+        assert_eq!((lines, used.swept.len()), (131_072, 16_384));
+        let mut seen = vec![false; lines];
+        let mut at = 0;
+        for _ in 0..lines {
+            assert!(!std::mem::replace(&mut seen[at as usize], true));
+            at = used.chain[at as usize].0;
+        }
+        assert_eq!(at, 0);
+        used.use_caches(Between::Swept, &mut at);
+        assert_eq!(at, 0);
+        used.use_caches(Between::Chased, &mut at);
+        assert_ne!(at, 0);
+        let rest = lines as u32 - STEPS;
+        assert_eq!((0..rest).fold(at, |at, _| used.chain[at as usize].0), 0);
+    }
+
+    #[test]
+    fn calls_during_which_something_else_ran_are_left_out() {
+        let nanos: Vec<f64> = (0..100).map(f64::from).chain([8000.0, 1e6]).collect();
+        let own = Singles::of(nanos);
+        assert_eq!((own.p50, own.mean, own.p99), (50.0, 49.5, 99.0));
+        assert_eq!((own.calls, own.left_out), (100, 2));
+        assert_eq!(Singles::of(Vec::new()), Singles::default());
+    }
+
+    #[test]
+    fn every_program_is_measured_for_every_contender() {
+        let systems = ["bs", "everybuddy"].map(str::to_string);
+        let plan = ColdPlan {
+            contenders: choice::parse(&systems)
+                .unwrap()
+                .into_iter()
+                .map(ContenderSpec::System)
+                .collect(),
+            memory: Memory::fresh(4096),
+            rounds: 2,
+            seed: 1,
+            shrink: 16,
+        };
+        let mut visits = 0;
+        let all = measure(&plan, &Timer::calibrated(), &mut Arena::default(), |_| {
+            visits += 1
+        })
+        .unwrap();
+        assert_eq!(visits, 2 * 2 * Between::ALL.len());
+        for own in all.cells.iter().flatten().flatten() {
+            assert_eq!(own.calls + own.left_out, 2 * 64);
+        }
+    }
+}
