@@ -23,7 +23,7 @@ use crate::size;
 /// Bytes of a frame, of a cache line, and of a huge page.
 const FRAME: usize = 4096;
 const LINE: usize = 64;
-const HUGE: usize = 2 << 20;
+pub(crate) const HUGE: usize = 2 << 20;
 
 /// Bytes that are read between two calls if caches are to be cold.
 pub const SWEPT: usize = 64 << 20;

@@ -185,6 +185,12 @@ pub trait CostModel {
         let _ = (cpu, lines, reach);
     }
 
+    /// Returns the cycles from the time `now` on until all loads of a CPU are done; none by default.
+    fn fence(&mut self, cpu: CpuId, now: u64) -> u64 {
+        let _ = (cpu, now);
+        0
+    }
+
     /// Notes that a CPU stores to a line outside of calls. It costs nothing but what it does to caches.
     fn touch(&mut self, cpu: CpuId, line: Line, now: u64) {
         let _ = (cpu, line, now);

@@ -266,10 +266,14 @@ pub(crate) fn work(instructions: u32) {
     });
 }
 
-/// Tells the cost model something about the running CPU, at the present time.
+/// Tells the cost model something about the running CPU, at the present time, and charges the cycles that it takes.
 #[inline]
-pub(crate) fn tell(tell: impl FnOnce(&mut dyn CostModel, CpuId, u64)) {
-    with_engine(|engine| engine.schedule.borrow_mut().tell(tell));
+pub(crate) fn tell(tell: impl FnOnce(&mut dyn CostModel, CpuId, u64) -> u64) {
+    with_engine(|engine| {
+        if engine.schedule.borrow_mut().tell(tell) {
+            engine.give_way();
+        }
+    });
 }
 
 /// Asks a CPU to call into the allocator soon.

@@ -228,18 +228,32 @@ impl<B: Probe> SimCpu<B> {
     /// Sets what the accesses of this CPU [stand for](Instructions) until the next call of this function. Without
     /// effect outside a run. O(1), free of charge.
     pub fn path(&mut self, path: Instructions) {
-        engine::tell(|cost, cpu, _| cost.path(cpu, path));
+        engine::tell(|cost, cpu, _| {
+            cost.path(cpu, path);
+            0
+        });
     }
 
     /// Notes that the program of this CPU has used this many lines of its own, each of them once, in turn through `reach`
     /// bytes. Without effect outside a run. O(1), free of charge.
     pub fn foreign(&mut self, lines: u64, reach: u64) {
-        engine::tell(|cost, cpu, _| cost.foreign(cpu, lines, reach));
+        engine::tell(|cost, cpu, _| {
+            cost.foreign(cpu, lines, reach);
+            0
+        });
+    }
+
+    /// Waits until all loads of this CPU are done, as one does who times a single call. Without effect outside a run.
+    pub fn fence(&mut self) {
+        engine::tell(|cost, cpu, now| cost.fence(cpu, now));
     }
 
     /// Stores to a line outside of calls. Without effect outside a run. O(1), free of charge.
     pub fn touch(&mut self, line: Line) {
-        engine::tell(|cost, cpu, now| cost.touch(cpu, line, now));
+        engine::tell(|cost, cpu, now| {
+            cost.touch(cpu, line, now);
+            0
+        });
     }
 
     /// Waits until every CPU is here that has neither ended nor [stood aside](Self::stand_aside). Then all continue at

@@ -191,11 +191,16 @@ impl<'m> Schedule<'m> {
         self.cost.wait(self.cpu());
     }
 
-    /// Tells the cost model something about the running CPU, at the present time.
+    /// Tells the cost model something about the running CPU, at the present time, and charges the cycles that it takes.
+    /// Returns `true` if the engine must switch.
     #[inline]
-    pub(crate) fn tell(&mut self, tell: impl FnOnce(&mut dyn CostModel, CpuId, u64)) {
+    pub(crate) fn tell(
+        &mut self,
+        tell: impl FnOnce(&mut dyn CostModel, CpuId, u64) -> u64,
+    ) -> bool {
         let (cpu, now) = (self.cpu(), self.clock());
-        tell(self.cost, cpu, now);
+        let cycles = tell(self.cost, cpu, now);
+        self.advance(cycles)
     }
 
     #[inline]

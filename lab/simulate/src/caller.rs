@@ -225,6 +225,7 @@ impl<'t, 'c> Caller<'t, 'c> {
         self.keep_core();
         self.cpu.work(self.pace.around);
         let result = call(self.crew.system, self.cpu);
+        self.crew.used.after(self.cpu);
         self.progress();
         let cycles = self.cpu.now() - before;
         self.left = self.left.saturating_sub(cycles);

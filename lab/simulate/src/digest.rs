@@ -339,7 +339,7 @@ mod tests {
         changed[4].window /= 2;
         changed[5].store_buffer /= 2;
         changed[6].l1.bytes /= 2;
-        changed[9].waits = !own.waits;
+        changed[9].chains += 1;
         changed[10].fill_buffers /= 2;
         let more = |own: Transfer| Transfer {
             modified: own.modified + 1,

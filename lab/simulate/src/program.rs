@@ -36,6 +36,8 @@ pub struct Program {
     pub sweep: u32,
     /// The bytes of that memory, which is used in turn.
     pub reach: u64,
+    /// Whether each call ends when all of its loads are done, as one does that is timed alone.
+    pub fence: bool,
 }
 
 impl Program {
@@ -58,6 +60,9 @@ impl fmt::Display for Program {
         if self.sweep > 0 {
             terms.push(format!("sweep={}/{}KiB", self.sweep, self.reach >> 10));
         }
+        if self.fence {
+            terms.push("fence".to_string());
+        }
         out.write_str(&terms.join(","))
     }
 }
@@ -74,6 +79,7 @@ impl FromStr for Program {
         for term in text.split(',').map(str::trim) {
             match term.split_once('=') {
                 None if term == "touch" => own.touch = true,
+                None if term == "fence" => own.fence = true,
                 Some(("zeroes", lines)) => own.zeroes = number(lines)?,
                 Some(("record", bytes)) => own.record = number(bytes)?,
                 Some(("sweep", both)) => {
@@ -85,7 +91,7 @@ impl FromStr for Program {
                 }
                 _ => {
                     return Err(format!(
-                        "`{term}`: choose from zeroes=LINES, record=BYTES, touch, sweep=LINES/SIZE"
+                        "`{term}`: choose from zeroes=LINES, record=BYTES, touch, sweep=LINES/SIZE, fence"
                     ));
                 }
             }
@@ -161,6 +167,13 @@ impl Used {
         }
     }
 
+    /// Waits for the loads of a call that ends, if the program does.
+    pub(crate) fn after(&self, cpu: &mut SimCpu) {
+        if self.program.fence {
+            cpu.fence();
+        }
+    }
+
     /// Notes what is used of frames that were allocated.
     pub(crate) fn allocated(&self, cpu: &mut SimCpu, start: u32, frames: u32) {
         self.touch(cpu, start, frames);
@@ -205,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_program_is_read_as_it_is_written() {
-        let all = "zeroes=64,record=56,touch,sweep=8192/8192KiB";
+        let all = "zeroes=64,record=56,touch,sweep=8192/8192KiB,fence";
         let own: Program = all.parse().unwrap();
         assert_eq!(own.to_string(), all);
         assert_eq!((own.sweep, own.reach), (8192, 8 << 20));

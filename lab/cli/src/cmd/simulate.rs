@@ -91,7 +91,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     around: u32,
 
-    /// Let programs use their frames: zeroes=LINES, record=BYTES, touch, sweep=LINES/SIZE
+    /// Let programs use their frames: zeroes=LINES, record=BYTES, touch, sweep=LINES/SIZE, fence
     #[arg(long, value_name = "A,B")]
     program: Option<Program>,
 

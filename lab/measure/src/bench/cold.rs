@@ -8,6 +8,7 @@
 //! pages where the operating system has them, so that translation of addresses is not what is measured.
 
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use everybuddy_trace::named;
@@ -24,7 +25,7 @@ use crate::replay::clock::Timer;
 use crate::replay::host::Arena;
 use crate::replay::memory::Memory;
 use crate::replay::random::Random;
-use crate::touched::{Ablation, Touched, advise_huge, in_huge_pages};
+use crate::touched::{Ablation, HUGE, Touched, advise_huge, in_huge_pages};
 
 named! {
     /// What happens between two calls.
@@ -33,6 +34,8 @@ named! {
         /// Nothing.
         #[default]
         Nothing => "nothing",
+        /// Time passes, as much as pointers take: interrupts, and the hypervisor of a virtual machine, use caches, too.
+        Waited => "waited",
         /// Each frame that was allocated is zeroed.
         Zeroed => "zeroed",
         /// The same, and more than the second cache holds is read before each call.
@@ -46,7 +49,7 @@ impl Between {
     /// Returns the lines that are used before each call, and the bytes they are a part of.
     pub fn lines(self, swept: u64) -> (u32, u64) {
         match self {
-            Between::Nothing | Between::Zeroed => (0, 0),
+            Between::Nothing | Between::Waited | Between::Zeroed => (0, 0),
             Between::Swept => ((swept / LINE) as u32, swept),
             Between::Chased => (STEPS, CHASED),
         }
@@ -54,7 +57,7 @@ impl Between {
 
     /// Returns `true` if frames are zeroed.
     pub fn zeroes(self) -> bool {
-        self != Between::Nothing
+        !matches!(self, Between::Nothing | Between::Waited)
     }
 }
 
@@ -65,6 +68,8 @@ const LINE: u64 = 64;
 /// The bytes in which pointers are followed, and the pointers before each call.
 const CHASED: u64 = 8 << 20;
 const STEPS: u32 = 8192;
+/// About what the pointers before a call take.
+const WAIT: Duration = Duration::from_micros(500);
 /// The cycles of a call, in nanoseconds at 3 GHz, beyond which something else ran: an interrupt takes longer.
 const LONGEST: f64 = 7000.0;
 
@@ -133,25 +138,42 @@ pub struct ColdResults {
 #[repr(align(64))]
 struct Line(u32);
 
+/// Lines that begin with a huge page.
+struct Lines {
+    all: Vec<Line>,
+    skip: usize,
+}
+
+impl Lines {
+    fn new(bytes: u64) -> Self {
+        let (count, room) = ((bytes / LINE) as usize, HUGE / size_of::<Line>());
+        let mut all = Vec::with_capacity(count + room);
+        advise_huge(all.spare_capacity_mut());
+        let start: *const Line = all.as_ptr();
+        let skip = start.cast::<u8>().align_offset(HUGE) / size_of::<Line>();
+        let skip = skip.min(room);
+        all.resize(skip + count, Line::default());
+        Self { all, skip }
+    }
+
+    fn get(&self) -> &[Line] {
+        &self.all[self.skip..]
+    }
+}
+
 /// What programs use besides frames.
 struct Used {
-    swept: Vec<Line>,
-    chain: Vec<Line>,
+    swept: Lines,
+    chain: Lines,
 }
 
 impl Used {
     fn new(swept: u64, seed: u64) -> Self {
-        let lines = |bytes: u64| {
-            let mut lines = Vec::with_capacity((bytes / LINE) as usize);
-            advise_huge(lines.spare_capacity_mut());
-            lines.resize(lines.capacity(), Line::default());
-            lines
-        };
-        let (swept, mut chain) = (lines(swept), lines(CHASED));
-        let mut order: Vec<u32> = (0..chain.len() as u32).collect();
+        let (swept, mut chain) = (Lines::new(swept), Lines::new(CHASED));
+        let mut order: Vec<u32> = (0..chain.get().len() as u32).collect();
         Random::new(seed).shuffle(&mut order);
         for (at, own) in order.iter().enumerate() {
-            chain[*own as usize] = Line(order[(at + 1) % order.len()]);
+            chain.all[chain.skip + *own as usize] = Line(order[(at + 1) % order.len()]);
         }
         Self { swept, chain }
     }
@@ -160,13 +182,18 @@ impl Used {
     fn use_caches(&self, between: Between, at: &mut u32) {
         match between {
             Between::Nothing | Between::Zeroed => {}
+            Between::Waited => {
+                let start = Instant::now();
+                while start.elapsed() < WAIT {}
+            }
             Between::Swept => {
-                let sum = self.swept.iter().fold(0u32, |sum, line| sum ^ line.0);
+                let sum = self.swept.get().iter().fold(0u32, |sum, line| sum ^ line.0);
                 black_box(sum);
             }
             Between::Chased => {
                 let steps = 0..STEPS;
-                let next = |at: u32, _| self.chain[at as usize].0;
+                let chain = self.chain.get();
+                let next = |at: u32, _| chain[at as usize].0;
                 *at = black_box(steps.fold(*at, next));
             }
         }
@@ -347,13 +374,15 @@ mod tests {
     #[test]
     fn a_lap_of_the_chain_visits_each_line_once() {
         let used = Used::new(1 << 20, 3);
-        let lines = used.chain.len();
-        assert_eq!((lines, used.swept.len()), (131_072, 16_384));
+        let chain = used.chain.get();
+        let lines = chain.len();
+        assert_eq!((lines, used.swept.get().len()), (131_072, 16_384));
+        assert_eq!(chain.as_ptr().addr() % HUGE, 0);
         let mut seen = vec![false; lines];
         let mut at = 0;
         for _ in 0..lines {
             assert!(!std::mem::replace(&mut seen[at as usize], true));
-            at = used.chain[at as usize].0;
+            at = chain[at as usize].0;
         }
         assert_eq!(at, 0);
         used.use_caches(Between::Swept, &mut at);
@@ -361,7 +390,7 @@ mod tests {
         used.use_caches(Between::Chased, &mut at);
         assert_ne!(at, 0);
         let rest = lines as u32 - STEPS;
-        assert_eq!((0..rest).fold(at, |at, _| used.chain[at as usize].0), 0);
+        assert_eq!((0..rest).fold(at, |at, _| chain[at as usize].0), 0);
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Arena {
         let setup = memory.setup(self.machine, &ranges, cpus);
         let setup = setup.with_presplit(&division);
         self.reserve::<B>(spec, &setup)?;
-        let built = with_system(spec, &setup, &mut self.bytes, visitor);
+        let built = with_system(spec, &setup, self.room(), visitor);
         built.map_err(|error| refused(spec, error))
     }
 
@@ -109,6 +109,15 @@ impl Arena {
         })
     }
 
+    /// Returns the memory for metadata. It begins with a huge page, if there is room for one.
+    fn room(&mut self) -> &mut [MaybeUninit<u8>] {
+        let skip = match self.is_huge {
+            true => self.bytes.as_ptr().align_offset(touched::HUGE),
+            false => 0,
+        };
+        self.bytes.get_mut(skip..).unwrap_or_default()
+    }
+
     /// Allocates the memory for the metadata of a system.
     fn reserve<B: ReadableProbe>(
         &mut self,
@@ -118,6 +127,8 @@ impl Arena {
         let layout = metadata_layout::<ReplayPlatform<B>>(spec, setup);
         let layout = layout.map_err(|error| refused(spec, error))?;
         let needed = everybuddy::Memory::room(layout);
+        let room = if self.is_huge { touched::HUGE } else { 0 };
+        let needed = needed.next_multiple_of(room.max(1)) + room;
         if self.bytes.len() < needed {
             let missing = needed - self.bytes.len();
             self.bytes.try_reserve_exact(missing).map_err(|_| {

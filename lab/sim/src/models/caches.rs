@@ -19,9 +19,8 @@
 //!
 //! A core continues after a load that misses, as far as its [window](super::window) reaches. An atomic
 //! read-modify-write waits for these loads, too. A hit of the first cache costs nothing beyond its instruction, and
-//! neither does a buffered store. Where a machine [waits](Hardware::waits) for loads, what a load that misses returns
-//! decides what comes next, and nothing overtakes it but a store to its line. A core has as many misses under way as it
-//! has fill buffers.
+//! neither does a buffered store. Of loads that miss, a core has as many under way as there are
+//! [chains](Hardware::chains) of loads that depend on each other; of lines, as many as it has fill buffers.
 //!
 //! The lines that programs use between calls have no numbers. They come to the sets of caches in turn, and push out what
 //! was used least recently, as if each were accessed.
@@ -87,8 +86,6 @@ pub struct Caches {
     is_active: Vec<bool>,
     /// What each CPU executes past its loads.
     windows: Vec<Window>,
-    /// The line of the load that each CPU made last, if it missed and nothing came after it.
-    pending: Vec<Option<u32>>,
     /// Whether programs have used lines of their own.
     has_foreign: bool,
     /// Lines that had to leave a core, while they are on their way to the last-level cache.
@@ -124,7 +121,6 @@ impl Caches {
             gaps: Vec::new(),
             is_active: Vec::new(),
             windows: Vec::new(),
-            pending: Vec::new(),
             has_foreign: false,
             left_core: Vec::new(),
             outside: 0,
@@ -163,19 +159,6 @@ impl Caches {
     /// Returns the number of accesses to words outside the region. O(1).
     pub fn outside(&self) -> u64 {
         self.outside
-    }
-
-    /// Returns when a CPU continues that is about to make an access at the time `now`, or to compute. It waits for the
-    /// load before it, if that one missed and loads [are waited for](Hardware::waits): its value decides what comes next.
-    /// It does not if `stored` is the same line, since a value that is replaced decides nothing.
-    #[inline]
-    fn continue_at(&mut self, cpu: CpuId, stored: Option<u32>, now: u64) -> u64 {
-        match self.pending[cpu.index()].take() {
-            Some(line) if self.hardware.waits && stored != Some(line) => {
-                self.windows[cpu.index()].drain(now)
-            }
-            _ => now,
-        }
     }
 
     /// Returns the cycles of some thousandths of an instruction from the time `now` on.
@@ -284,7 +267,6 @@ impl CostModel for Caches {
         self.windows = vec![Window::default(); usize::from(cpus)];
         self.paths = vec![self.instructions; usize::from(cpus)];
         self.left = vec![self.instructions.shortest; usize::from(cpus)];
-        self.pending = vec![None; usize::from(cpus)];
         self.has_foreign = false;
         self.outside = 0;
     }
@@ -300,6 +282,10 @@ impl CostModel for Caches {
         });
         let come = self.groups[usize::from(place.group)].add_foreign(last);
         self.cores[usize::from(place.core)].add_foreign(inner, outer, come);
+    }
+
+    fn fence(&mut self, cpu: CpuId, now: u64) -> u64 {
+        self.windows[cpu.index()].drain(now) - now
     }
 
     fn touch(&mut self, cpu: CpuId, line: Line, now: u64) {
@@ -329,24 +315,25 @@ impl CostModel for Caches {
         let place = self.places[cpu.index()];
         let core = usize::from(place.core);
         let (mut is_merged, mut latency) = (false, 0);
-        let begin = now;
-        let now = self.continue_at(cpu, (kind == AccessKind::Store).then_some(line), now);
         let charge = match kind {
             AccessKind::Load => {
                 self.settle(line, place.core);
                 let hit = self.cores[core].hit(line, &self.hardware);
+                // A load that hits the first cache is in no chain.
+                let chains = usize::from(self.hardware.chains);
+                let begin = self.windows[cpu.index()].free(chains, now);
                 latency = match hit {
+                    Some(cycles) if cycles > 0 => begin - now + cycles,
                     Some(cycles) => cycles,
                     None if self.cores[core].is_storing(line, now)
                         || self.keeps(line, place.core, now) =>
                     {
                         self.hardware.hit()
                     }
-                    None => self.miss(line, place, false, now) - now,
+                    None => self.miss(line, place, false, begin) - now,
                 };
                 if self.hardware.window > 0 && latency > 0 {
                     self.windows[cpu.index()].add(now + latency);
-                    self.pending[cpu.index()] = Some(line);
                     Charge::at_once(0)
                 } else {
                     Charge::at_once(latency)
@@ -405,11 +392,6 @@ impl CostModel for Caches {
                 }
             }
         };
-        let charge = Charge {
-            cycles: charge.cycles + (now - begin),
-            visible: charge.visible + (now - begin),
-        };
-        let now = begin;
         let traffic = self.lines.traffic(line);
         traffic.accesses += 1;
         // A load that the core overtakes counts with its whole latency: it may still determine the time.
@@ -479,8 +461,7 @@ impl CostModel for Caches {
     }
 
     fn work(&mut self, cpu: CpuId, instructions: u32, now: u64) -> u64 {
-        let begin = self.continue_at(cpu, None, now);
-        begin - now + self.execute(cpu, u64::from(instructions) * 1000, begin)
+        self.execute(cpu, u64::from(instructions) * 1000, now)
     }
 
     fn mark(&mut self) {

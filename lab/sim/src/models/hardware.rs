@@ -86,9 +86,9 @@ pub struct Hardware {
     pub locked: u32,
     /// The number of instructions that a core executes past a load that misses; 0 means that it waits for each load.
     pub window: u32,
-    /// Whether a core waits for each load that misses, except where a store to its line comes next: the value decides
-    /// what comes next. Otherwise all loads are taken to be independent.
-    pub waits: bool,
+    /// The number of loads that miss that a core overlaps: where the next one goes is mostly in one of those before it.
+    /// 0 means that all loads are independent.
+    pub chains: u16,
     /// The number of stores that a core can have under way; 0 means that it waits for each.
     pub store_buffer: u16,
     /// The number of lines that a core can be getting; 0 means that there is no limit.

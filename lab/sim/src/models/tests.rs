@@ -99,7 +99,7 @@ fn every_copy_is_known() {
         locked: 20,
         window: 0,
         store_buffer: 4,
-        waits: false,
+        chains: 0,
         fill_buffers: 0,
         waiters: Waiters::Spin,
         work: 400,

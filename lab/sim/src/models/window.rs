@@ -11,8 +11,8 @@
 //! The loads are in the order in which they were made, which is that in which a core ends them.
 //!
 //! # Not modelled
-//! Addresses that come from a load that misses: all loads are taken to be independent. The two threads of a core do
-//! not divide the window.
+//! Which addresses come from which load: a number of loads is under way at a time. The two threads of a core do not
+//! divide the window.
 
 use std::collections::VecDeque;
 
@@ -39,6 +39,20 @@ impl Window {
     pub(super) fn add(&mut self, done: u64) {
         let before = self.executed;
         self.misses.push_back(Miss { done, before });
+    }
+
+    /// Returns the time from `now` on at which fewer than `most` loads are under way; `now` if that is zero.
+    pub(super) fn free(&self, most: usize, now: u64) -> u64 {
+        let mut under_way: Vec<u64> = Vec::new();
+        if most > 0 {
+            let all = self.misses.iter().map(|own| own.done);
+            under_way.extend(all.filter(|done| *done > now));
+        }
+        if under_way.len() < most || most == 0 {
+            return now;
+        }
+        under_way.sort_unstable();
+        under_way[under_way.len() - most]
     }
 
     /// Returns the time from `now` on at which all loads are done.

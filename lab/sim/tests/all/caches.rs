@@ -41,7 +41,7 @@ pub(crate) const SMALL: Hardware = Hardware {
     read_interval: 10,
     locked: 20,
     window: 0,
-    waits: false,
+    chains: 0,
     store_buffer: 0,
     fill_buffers: 0,
     waiters: Waiters::Spin,

@@ -110,47 +110,33 @@ fn a_store_outside_of_calls_costs_nothing_and_brings_the_line() {
 /// One instruction takes a cycle, and a core goes on after a load for 100 of them.
 const WAITING: Hardware = Hardware {
     window: 100,
-    waits: true,
+    chains: 1,
     store_buffer: 8,
     ..SMALL
 };
 
 #[test]
-fn what_follows_a_load_that_misses_waits_for_it() {
-    run(WAITING, 1, |cpu, lines| {
-        lines[0].0.load(Relaxed);
-        assert_eq!(cpu.now(), 0);
-        lines[1].0.load(Relaxed);
-        assert_eq!(cpu.now(), 200);
-        cpu.work(1);
-        assert_eq!(cpu.now(), 401);
-        // Hits are not waited for.
-        lines[0].0.load(Relaxed);
-        cpu.work(1);
-        assert_eq!(cpu.now(), 402);
-    });
-}
-
-#[test]
-fn a_store_to_the_line_of_a_load_does_not_wait_for_it() {
-    run(WAITING, 1, |cpu, lines| {
-        lines[0].0.load(Relaxed);
-        lines[0].0.store(1, Relaxed);
-        assert_eq!(cpu.now(), 0);
-        // The window is full at 100.
-        cpu.work(150);
-        assert_eq!(cpu.now(), 250);
-        lines[1].0.load(Relaxed);
-        lines[2].0.store(1, Relaxed);
-        assert_eq!(cpu.now(), 450);
-    });
+fn loads_of_a_chain_wait_for_each_other() {
+    for (chains, done) in [(0, 200), (1, 800), (2, 400), (3, 400), (4, 200)] {
+        let hardware = Hardware { chains, ..WAITING };
+        run(hardware, 1, |cpu, lines| {
+            (0..4).for_each(|line| _ = lines[line].0.load(Relaxed));
+            assert_eq!(cpu.now(), 0);
+            cpu.fence();
+            assert_eq!(cpu.now(), done, "{chains} chains");
+            // Hits wait for nothing, and nothing is left to wait for.
+            (0..4).for_each(|line| _ = lines[line].0.load(Relaxed));
+            cpu.fence();
+            assert_eq!(cpu.now(), done);
+        });
+    }
 }
 
 #[test]
 fn a_core_gets_as_many_lines_at_a_time_as_it_has_buffers() {
     for (buffers, done) in [(0, 200), (4, 200), (2, 400), (1, 800)] {
         let hardware = Hardware {
-            waits: false,
+            chains: 0,
             fill_buffers: buffers,
             ..WAITING
         };

@@ -53,7 +53,7 @@ pub(crate) const BLANK: Hardware = Hardware {
     read_interval: 0,
     locked: 0,
     window: 0,
-    waits: false,
+    chains: 0,
     store_buffer: 0,
     fill_buffers: 0,
     waiters: Waiters::Spin,
@@ -154,7 +154,7 @@ pub const NUMBERS: &[Number] = &[
     number!("read_interval", "cycles", "between two reads of a shared line", u32, read_interval),
     number!("locked", "cycles", "atomic read-modify-write of an own line", u32, locked),
     number!("window", "instructions", "executed past a load that misses", u32, window),
-    switch!("waits", "whether a load that misses is waited for", waits),
+    number!("chains", "loads", "loads that miss that are under way", u16, chains),
     number!("store_buffer", "stores", "stores that are under way", u16, store_buffer),
     number!("fill_buffers", "lines", "lines that a core is getting", u16, fill_buffers),
     Number {
@@ -218,7 +218,7 @@ mod tests {
         for (at, number) in NUMBERS.iter().enumerate() {
             let value = match number.key {
                 "waiters" => Value::String(format!("{BACK_OFF}7")),
-                "waits" | "adjacent_line" => Value::Boolean(true),
+                "adjacent_line" => Value::Boolean(true),
                 _ => Value::Integer(at as i64 + 1),
             };
             let mut own = BLANK;

@@ -141,7 +141,7 @@ mod tests {
             let expected = match number.key {
                 key if FIXED.contains(&key) => 0,
                 // A core that runs two threads is not faster than one that runs one.
-                "waits" | "adjacent_line" | "waiters" | "work_shared" => 1,
+                "adjacent_line" | "waiters" | "work_shared" => 1,
                 _ => 2,
             };
             assert_eq!(of(number.key).len(), expected, "{}", number.key);

@@ -95,12 +95,14 @@ fn predicted(plan: &ColdPlan, swept: u64, machine: &Machine) -> Result<Vec<Row>,
             cpus: vec![1],
             frames: u32::try_from(plan.memory.free()).unwrap_or(u32::MAX),
             start: None,
-            think: 0,
+            // The stores of a call are done before the next one.
+            think: 1000,
             around: 0,
             program: Program {
                 zeroes: if between.zeroes() { 64 } else { 0 },
                 sweep,
                 reach,
+                fence: true,
                 ..Program::default()
             },
             shrink: plan.shrink,
