@@ -58,6 +58,15 @@ pub fn specs() -> Vec<SystemSpec> {
             // More instances than CPUs.
             variants(&["+order=3+space=32KiB"]);
         }
+        if takes("state") {
+            variants(&[
+                "+state=record",
+                "+order=3+zone=spaces+space=32KiB+state=record",
+            ]);
+            if takes("batch") {
+                variants(&["+batch=7+high=20+order=3+state=record+drain=merged"]);
+            }
+        }
         if takes("steal") {
             variants(&["+steal=mixed", "+order=3+steal=mixed"]);
         }

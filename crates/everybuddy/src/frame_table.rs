@@ -4,8 +4,8 @@
 //! alone determines the use, so one load detects every misuse:
 //!
 //! - below [`Tag::FIRST`]: the head of a free block. The word is the head of the next block in its list, and the
-//!   second word is the head of the previous one. In a tree the first word is the left child, and the second word is
-//!   the right child and the node's lean;
+//!   second word is the head of the previous one. The second word also stores the block's order where nothing else
+//!   does. In a tree the first word is the left child, and the second word is the right child and the node's lean;
 //! - [`Tag::END`]: the same, for the last block of its list, or without a left child;
 //! - any other [`Tag`]: the head of an allocated or buffered block, a frame inside a block, a hole, or reserved. The
 //!   second word of a buffered block's head may link it to the next block of a per-CPU list.
@@ -36,7 +36,8 @@ use crate::snapshot::FrameState;
 pub struct Record<P: Platform> {
     /// The tag, or the next block's head, or the left child.
     first: P::AtomicU32,
-    /// The previous block's head; or the right child, and in the upper [`LEAN_BITS`] the lean.
+    /// The previous block's head, with or without the block's order; or the right child, and in the upper
+    /// [`LEAN_BITS`] the lean.
     second: P::AtomicU32,
 }
 
@@ -221,6 +222,10 @@ const RIGHT: u32 = (1 << LEAN_SHIFT) - 1;
 /// The maximum number of frames that a tree can link, limited by the bits of a right child's number.
 pub(crate) const MAX_TREE_FRAMES: u32 = 1 << LEAN_SHIFT;
 
+/// The maximum number of frames that lists can link if their records store the orders of the blocks: a head's number
+/// and one more bit share a word.
+pub(crate) const MAX_ORDERED_FRAMES: u32 = 1 << (u32::BITS - 1);
+
 /// The records of all frames of a span.
 pub struct FrameTable<'a, P: Platform> {
     records: &'a [Record<P>],
@@ -331,6 +336,51 @@ impl<'a, P: Platform> FrameTable<'a, P> {
         self.record(frame).second.store(word, Ordering::Relaxed);
     }
 
+    /// Returns the previous free block's head in a list of blocks of one order, which their records store. The frame
+    /// must be a free block's head.
+    #[inline(always)]
+    pub(crate) fn ordered_previous(&self, frame: Frame) -> Option<Frame> {
+        let word = self.record(frame).second.load(Ordering::Relaxed);
+        // Without its lowest bit, which is that of the order.
+        let previous = Frame((word & word.wrapping_sub(1)) >> 1);
+        (previous != frame).then_some(previous)
+    }
+
+    /// Links a free block's head back to `previous`, the head of a block of the same order, and stores this order.
+    ///
+    /// The heads are multiples of the block's size, so the bits below that are free: the lowest bit of the word that is
+    /// set tells the order, and the number lies above it. The first block of a list is its own predecessor.
+    #[inline(always)]
+    pub(crate) fn set_ordered_previous(&self, frame: Frame, previous: Option<Frame>, order: Order) {
+        let previous = previous.unwrap_or(frame);
+        debug_assert!(previous.index().is_aligned(order) && previous.0 < MAX_ORDERED_FRAMES);
+        let word = previous.0 << 1 | 1 << (order.get() & 31);
+        self.record(frame).second.store(word, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if the frame is the head of a free block of any order, which its record stores.
+    #[inline(always)]
+    pub(crate) fn has_order(&self, frame: Frame) -> bool {
+        let Record { first, second } = self.record(frame);
+        Tag(first.load(Ordering::Relaxed)).is_link() && second.load(Ordering::Relaxed) != 0
+    }
+
+    /// Returns `true` if the frame is the head of a free block of this order, which its record stores.
+    #[inline(always)]
+    pub(crate) fn is_of_order(&self, frame: Frame, order: Order) -> bool {
+        let Record { first, second } = self.record(frame);
+        // The order's bit becomes the highest one, and lower ones that are set remain.
+        let above = u32::BITS - 1 - u32::from(order.get());
+        Tag(first.load(Ordering::Relaxed)).is_link()
+            && second.load(Ordering::Relaxed) << (above & 31) == 1 << (u32::BITS - 1)
+    }
+
+    /// Removes the order from the record of a free block's head, which is no longer in a list. Its tag stays as it is.
+    #[inline(always)]
+    pub(crate) fn clear_order(&self, frame: Frame) {
+        self.record(frame).second.store(0, Ordering::Relaxed);
+    }
+
     /// Returns the block that follows a buffered block in the list that links it; the frame must be the head of a
     /// buffered block.
     #[inline(always)]
@@ -415,6 +465,45 @@ mod tests {
     use super::*;
     use crate::Native;
     use std::vec;
+
+    #[test]
+    fn a_word_holds_a_link_and_the_order_of_any_block() {
+        let records: std::vec::Vec<_> = (0..1 << 19)
+            .map(|_| Record::<Native>::new(Tag::INTERIOR))
+            .collect();
+        let table = FrameTable::new(&records);
+        let is_of = |frame, other: &Order| table.is_of_order(frame, *other);
+        for order in Order::up_to(Order::LIMIT) {
+            let second = Frame(order.frames());
+            for (frame, previous) in [
+                (Frame(0), None),
+                (Frame(0), Some(second)),
+                (second, None),
+                (second, Some(Frame(0))),
+                (Frame(0), Some(Frame(1 << 18))),
+            ] {
+                if previous == Some(frame) || frame.0 as usize >= records.len() {
+                    continue;
+                }
+                table.set_next(frame, None);
+                table.set_ordered_previous(frame, previous, order);
+                assert_eq!(table.ordered_previous(frame), previous, "{order:?}");
+                let mut orders = Order::up_to(Order::LIMIT);
+                assert!(orders.all(|other| is_of(frame, &other) == (other == order)));
+                assert!(table.has_order(frame));
+                table.clear_order(frame);
+                assert!(!table.has_order(frame));
+            }
+        }
+        // The last numbers of the largest table.
+        let last = Index(MAX_ORDERED_FRAMES - 1).0;
+        for order in Order::up_to(Order::LIMIT) {
+            let head = Frame(last & !(order.frames() - 1));
+            table.set_ordered_previous(Frame(0), Some(head), order);
+            assert_eq!(table.ordered_previous(Frame(0)), Some(head));
+            assert!(table.is_of_order(Frame(0), order));
+        }
+    }
 
     #[test]
     fn a_record_is_eight_bytes_and_tags_are_distinct() {

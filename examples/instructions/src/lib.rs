@@ -55,10 +55,13 @@ impl Random {
 const VARIANTS: &[&str] = &[
     "bs+lock=ticket",
     "bs+line=beside",
+    "bs+state=record",
     "bs+zone=spaces",
     "bs+zone=domains",
     "lbs-1+zone=spaces",
     "lbs-1+zone=domains",
+    "lbs-1+state=record",
+    "lbs-31+state=record",
     "lbs-31+percpu=locked",
     "lbs-31+lock=ticket+hold=when-contended",
     "lbs-31+hold=iteration",

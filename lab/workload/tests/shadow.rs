@@ -126,7 +126,7 @@ fn stress(name: &str, operations: u64, system: &System<'_>) -> (u64, Counts) {
 
 /// Combinations that the rows do not cover: locks on the lists, other zone layers, and locks that are released within a
 /// batch.
-const VARIANTS: [&str; 18] = [
+const VARIANTS: [&str; 19] = [
     "mobility+steal=mixed",
     "llfree+tree=4MiB",
     "serewa+queue=1",
@@ -139,6 +139,7 @@ const VARIANTS: [&str; 18] = [
     "linux-6+percpu=locked",
     "lbs-31+drain=merged",
     "bs+zone=spaces",
+    "lbs-31+state=record",
     "lbs-31+zone=spaces",
     "lbs-31+lock=ticket+hold=when-contended",
     "lbs-31+zone=spaces+lock=ticket+hold=when-contended",

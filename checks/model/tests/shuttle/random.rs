@@ -130,6 +130,10 @@ fn variants() -> Vec<String> {
             add("order=1+zone=spaces+space=8KiB+exchange=single");
             add("order=2+zone=spaces+space=32KiB+select=fresh+shards=2");
         }
+        if takes("state") {
+            add("order=2+state=record");
+            add("order=1+zone=spaces+space=8KiB+state=record");
+        }
         if takes("lock") {
             add("order=3+lock=ticket");
         }

@@ -29,6 +29,17 @@ fn the_standard_buddy_needs_at_most_eight_and_a_half_bytes_a_frame() {
 }
 
 #[test]
+fn without_a_bitmap_records_alone_grow_with_memory() {
+    for name in ["bs", "lbs-31", "bs+order=18"] {
+        let bytes = |frames| bytes_per_frame(&format!("{name}+state=record"), frames, 4);
+        let (small, large) = (bytes(1 << 20), bytes(1 << 26));
+        // The lists, the lock and the system itself.
+        assert!((8.0..8.02).contains(&small), "{name}: {small}");
+        assert!((8.0..8.001).contains(&large), "{name}: {large}");
+    }
+}
+
+#[test]
 fn the_parts_of_the_metadata_are_named_and_fill_it() {
     let ranges = [FrameRange::new(Pfn(0), 1 << 14)];
     let setup = Setup::new(&ranges, 8);
@@ -299,9 +310,12 @@ fn too_much_memory_is_refused_with_the_limit() {
 }
 
 #[test]
-fn a_span_beyond_what_trees_can_link_is_refused_before_memory_is_provided() {
-    let most = 1 << 30;
-    for name in ["serewa", "serewa+separate=off"] {
+fn a_span_beyond_what_records_can_link_is_refused_before_memory_is_provided() {
+    for (name, most, memory) in [
+        ("serewa", 1 << 30, "4 TiB"),
+        ("serewa+separate=off", 1 << 30, "4 TiB"),
+        ("lbs-31+state=record", 1 << 31, "8 TiB"),
+    ] {
         let spec = name.parse().unwrap();
         let layout = |frames| {
             let ranges = [FrameRange::new(Pfn(0), frames)];
@@ -314,7 +328,8 @@ fn a_span_beyond_what_trees_can_link_is_refused_before_memory_is_provided() {
             most: most as u32,
         };
         assert_eq!(layout(most + 1), Err(too_large), "{name}");
-        assert!(too_large.to_string().contains("or 4 TiB of 4 KiB frames"));
+        let text = format!("or {memory} of 4 KiB frames");
+        assert!(too_large.to_string().contains(&text), "{too_large}");
     }
 }
 

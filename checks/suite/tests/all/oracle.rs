@@ -209,6 +209,10 @@ proptest! {
         };
         prop_assert_eq!(run("fixlazy-186"), run("lbs-31"));
         prop_assert_eq!(run("lbs-31+batch=31+high=186"), run("lbs-31"));
+        // Where the states of free blocks are decides nothing.
+        for name in ["bs", "lbs-1", "lbs-31", "lbs-31+zone=spaces"] {
+            prop_assert_eq!(run(&format!("{name}+state=record")), run(name), "{}", name);
+        }
     }
 }
 

@@ -32,7 +32,7 @@
 use core::ops::Range;
 
 use super::group_bits::GroupBits;
-use super::levels::{Head, LEVELS};
+use super::levels::{Head, LEVELS, Plain};
 use super::{Placed, Structure, StructureKind, StructurePlace};
 use crate::detail::Detail;
 use crate::frame::Order;
@@ -101,7 +101,7 @@ impl<P: Platform> Inverse<'_, P> {
     /// Adds a frame to the list of a level, whose bit the caller sets.
     #[inline(always)]
     fn link(&self, frame: Frame, level: u32) {
-        self.head(level).push(self.table, frame);
+        self.head(level).push(self.table, Plain, frame);
         self.free.set(self.free.get() + 1);
     }
 
@@ -109,7 +109,7 @@ impl<P: Platform> Inverse<'_, P> {
     #[inline]
     fn unlink(&self, frame: Frame, level: u32) {
         self.bits.clear(frame, level);
-        self.head(level).unlink(self.table, frame);
+        self.head(level).unlink(self.table, Plain, frame);
         self.free.set(self.free.get() - 1);
     }
 
@@ -275,7 +275,7 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
             return self.take_block(order, highest, probe);
         }
         let head = self.head(highest);
-        let frame = head.pop(self.table)?;
+        let frame = head.pop(self.table, Plain)?;
         // Before the other writes, so that the compiler knows what the head is.
         let is_empty = head.is_empty();
         self.bits.clear(frame, highest);
@@ -336,9 +336,9 @@ impl<P: Platform> Structure<P> for Inverse<'_, P> {
         let mut all = 0;
         for order in Order::up_to(self.max_order) {
             let level = level_of(order);
-            let length = self
-                .head(level)
-                .check(self.table, |frame| self.check_representative(frame, order))?;
+            let length = self.head(level).check(self.table, Plain, |frame| {
+                self.check_representative(frame, order)
+            })?;
             if self.bits.count(level) != length {
                 return overall("a level does not have as many frames as bits");
             }

@@ -1,10 +1,13 @@
 //! Doubly linked lists of frames by level, through the records of the frames.
 //!
-//! The standard buddy links the heads of free blocks, iBuddy every free frame; the lists are the same.
+//! The standard buddy links the heads of free blocks, iBuddy every free frame; the lists are the same. Where no bitmap
+//! stores the orders of free blocks, the records of their heads do, in the word of the backward link.
 //!
 //! # Invariants
 //! The length of a [`Level`]'s list is counted. A list's first element has no previous one. Links agree in both
 //! directions.
+
+use core::marker::PhantomData;
 
 use crate::detail::Detail;
 use crate::frame::{Index, Order};
@@ -15,6 +18,75 @@ use crate::snapshot::Violation;
 /// The number of levels: room for all orders, rounded up to a power of two, so that a masked order needs no bounds
 /// check.
 pub const LEVELS: usize = (Order::LIMIT.index() + 2).next_power_of_two();
+
+/// What the word of an element's backward link holds.
+pub(crate) trait Links: Copy + Send + Sync {
+    /// Returns the links of a list of this order's blocks.
+    fn of(order: Order) -> Self;
+
+    /// Returns the previous element.
+    fn previous<P: Platform>(self, table: FrameTable<'_, P>, frame: Frame) -> Option<Frame>;
+
+    /// Links an element back.
+    fn set_previous<P: Platform>(
+        self,
+        table: FrameTable<'_, P>,
+        frame: Frame,
+        previous: Option<Frame>,
+    );
+}
+
+/// The link alone.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain;
+
+impl Links for Plain {
+    #[inline(always)]
+    fn of(_: Order) -> Self {
+        Plain
+    }
+
+    #[inline(always)]
+    fn previous<P: Platform>(self, table: FrameTable<'_, P>, frame: Frame) -> Option<Frame> {
+        table.previous(frame)
+    }
+
+    #[inline(always)]
+    fn set_previous<P: Platform>(
+        self,
+        table: FrameTable<'_, P>,
+        frame: Frame,
+        previous: Option<Frame>,
+    ) {
+        table.set_previous(frame, previous);
+    }
+}
+
+/// The link and the order of the blocks in the list.
+#[derive(Clone, Copy)]
+pub(crate) struct WithOrder(Order);
+
+impl Links for WithOrder {
+    #[inline(always)]
+    fn of(order: Order) -> Self {
+        WithOrder(order)
+    }
+
+    #[inline(always)]
+    fn previous<P: Platform>(self, table: FrameTable<'_, P>, frame: Frame) -> Option<Frame> {
+        table.ordered_previous(frame)
+    }
+
+    #[inline(always)]
+    fn set_previous<P: Platform>(
+        self,
+        table: FrameTable<'_, P>,
+        frame: Frame,
+        previous: Option<Frame>,
+    ) {
+        table.set_ordered_previous(frame, previous, self.0);
+    }
+}
 
 /// The head of an empty list.
 const NO_HEAD: u32 = u32::MAX;
@@ -74,23 +146,23 @@ impl<P: Platform> Head<P> {
 
     /// Adds a first element. O(1).
     #[inline(always)]
-    pub(super) fn push(&self, table: FrameTable<'_, P>, frame: Frame) {
+    pub(super) fn push<L: Links>(&self, table: FrameTable<'_, P>, links: L, frame: Frame) {
         let old = self.first(table);
         table.set_next(frame, old);
-        table.set_previous(frame, None);
+        links.set_previous(table, frame, None);
         if let Some(old) = old {
-            table.set_previous(old, Some(frame));
+            links.set_previous(table, old, Some(frame));
         }
         self.set(Some(frame));
     }
 
     /// Removes the first element. O(1).
     #[inline(always)]
-    pub(super) fn pop(&self, table: FrameTable<'_, P>) -> Option<Frame> {
+    pub(super) fn pop<L: Links>(&self, table: FrameTable<'_, P>, links: L) -> Option<Frame> {
         let first = self.first(table)?;
         let next = table.next(first);
         if let Some(next) = next {
-            table.set_previous(next, None);
+            links.set_previous(table, next, None);
         }
         self.set(next);
         Some(first)
@@ -98,10 +170,10 @@ impl<P: Platform> Head<P> {
 
     /// Removes an element. O(1).
     #[inline(always)]
-    pub(super) fn unlink(&self, table: FrameTable<'_, P>, frame: Frame) {
-        let (previous, next) = (table.previous(frame), table.next(frame));
+    pub(super) fn unlink<L: Links>(&self, table: FrameTable<'_, P>, links: L, frame: Frame) {
+        let (previous, next) = (links.previous(table, frame), table.next(frame));
         if let Some(next) = next {
-            table.set_previous(next, previous);
+            links.set_previous(table, next, previous);
         }
         match previous {
             Some(previous) => table.set_next(previous, next),
@@ -113,6 +185,7 @@ impl<P: Platform> Head<P> {
     pub(super) fn check(
         &self,
         table: FrameTable<'_, P>,
+        links: impl Links,
         mut visit: impl FnMut(Frame) -> Result<(), Violation>,
     ) -> Result<u32, Violation> {
         let (mut length, mut previous) = (0, None);
@@ -122,7 +195,7 @@ impl<P: Platform> Head<P> {
                 Err(Violation { index, what })
             };
             visit(frame)?;
-            if table.previous(frame) != previous {
+            if links.previous(table, frame) != previous {
                 return fail("a list's backward link is wrong");
             }
             length += 1;
@@ -201,15 +274,20 @@ pub(super) fn level_of<P: Platform>(levels: &[Level<P>; LEVELS], order: Order) -
 }
 
 /// The lists of all levels of some memory.
-pub(crate) struct LevelLists<'a, P: Platform> {
+pub(crate) struct LevelLists<'a, P: Platform, L: Links = Plain> {
     table: FrameTable<'a, P>,
     levels: &'a [Level<P>; LEVELS],
+    links: PhantomData<L>,
 }
 
-impl<'a, P: Platform> LevelLists<'a, P> {
+impl<'a, P: Platform, L: Links> LevelLists<'a, P, L> {
     /// Creates lists from levels that are empty.
     pub(crate) fn new(table: FrameTable<'a, P>, levels: &'a [Level<P>; LEVELS]) -> Self {
-        Self { table, levels }
+        Self {
+            table,
+            levels,
+            links: PhantomData,
+        }
     }
 
     /// Returns the per-frame metadata.
@@ -258,7 +336,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     #[inline]
     pub(crate) fn push(&self, frame: Frame, order: Order) {
         let level = self.level(order);
-        level.head.push(self.table, frame);
+        level.head.push(self.table, L::of(order), frame);
         level.grow();
     }
 
@@ -266,7 +344,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     #[inline]
     pub(crate) fn pop(&self, order: Order) -> Option<Frame> {
         let level = self.level(order);
-        let first = level.head.pop(self.table)?;
+        let first = level.head.pop(self.table, L::of(order))?;
         level.shrink();
         Some(first)
     }
@@ -275,7 +353,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
     #[inline]
     pub(crate) fn unlink(&self, frame: Frame, order: Order) {
         let level = self.level(order);
-        level.head.unlink(self.table, frame);
+        level.head.unlink(self.table, L::of(order), frame);
         level.shrink();
     }
 
@@ -286,7 +364,7 @@ impl<'a, P: Platform> LevelLists<'a, P> {
         visit: impl FnMut(Frame) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         let level = self.level(order);
-        if level.head.check(self.table, visit)? != level.length() {
+        if level.head.check(self.table, L::of(order), visit)? != level.length() {
             return Err(Violation::overall("a list's length is miscounted"));
         }
         Ok(())

@@ -10,7 +10,8 @@
 //! | structure | file | source |
 //! |---|---|---|
 //! | bitmap and doubly linked lists of blocks by level | [`free_list`] | \[iBuddy\] §3.1, \[BL89\] §3 |
-//! | the same, of locally and globally free blocks | [`local_lists`] | \[BL89\] §4 |
+//! | the same lists without a bitmap: the records store the orders | [`record_lists`] | Linux 2.6.32 |
+//! | bitmap and lists, of locally and globally free blocks | [`local_lists`] | \[BL89\] §4 |
 //! | the same of single frames: iBuddy | [`inverse`] | \[iBuddy\] §3.1 |
 //! | bitmap and balanced trees of blocks by level, the lowest address first | [`tree`] | \[Serewa\] §2.2.4 |
 //! | bitmaps with summaries, scanned, the lowest address first | [`bit_scan`] | \[Serewa\] §2.2.4, in bits |
@@ -26,6 +27,7 @@ pub mod inverse;
 pub(crate) mod levels;
 pub mod local_lists;
 pub mod mobility_lists;
+pub mod record_lists;
 #[cfg(test)]
 mod tests;
 pub mod tree;
@@ -37,12 +39,13 @@ pub(crate) use free_list::FreeLists;
 pub(crate) use inverse::Inverse;
 pub(crate) use local_lists::{LocalLists, LocalStructure, add};
 pub(crate) use mobility_lists::MobilityLists;
+pub(crate) use record_lists::RecordLists;
 #[cfg(test)]
 pub(crate) use tests::with_structure;
 pub use tree::Trees;
 
-use crate::frame_table::MAX_TREE_FRAMES;
 pub use crate::frame_table::{Frame, FrameTable, Record, Tag};
+use crate::frame_table::{MAX_ORDERED_FRAMES, MAX_TREE_FRAMES};
 pub use levels::{LEVELS, Level};
 
 use crate::cache_padded::CachePadded;
@@ -53,10 +56,12 @@ use crate::probe::Probe;
 use crate::request::{BlockType, Class};
 use crate::snapshot::{BlocksByOrder, PageBlocks, Snapshot, Violation};
 
-/// The bits that a structure needs: plain, one per aligned block of each order; groups, the same in another layout;
-/// summed, with summaries above; or typed, with the types of page blocks.
+/// The bits that a structure needs: none; plain, one per aligned block of each order; groups, the same in another
+/// layout; summed, with summaries above; or typed, with the types of page blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bits {
+    /// None.
+    None,
     /// Those of [`bits::LevelBits`]: slightly more than two per frame.
     Plain,
     /// Those of [`group_bits::GroupBits`]: two per frame.
@@ -74,6 +79,7 @@ impl Bits {
             StructureKind::Frames => Bits::Groups,
             StructureKind::Bits => Bits::Summed,
             StructureKind::MobilityLists => Bits::Typed,
+            StructureKind::Records => Bits::None,
             _ => Bits::Plain,
         }
     }
@@ -81,6 +87,7 @@ impl Bits {
     /// Returns the number of words for `blocks` largest blocks.
     pub fn words(self, blocks: u32, max_order: Order) -> usize {
         match self {
+            Bits::None => 0,
             Bits::Plain => bits::words(blocks, max_order),
             Bits::Groups => group_bits::words(blocks, max_order),
             Bits::Summed => bit_scan::words(blocks, max_order),
@@ -249,6 +256,8 @@ pub enum StructureKind {
     /// Free blocks in one list per order, last in, first out, and a bitmap.
     #[default]
     Lists,
+    /// The same lists without a bitmap: a free block's order and state are in its head's record.
+    Records,
     /// Free blocks in one balanced tree per order, the lowest address first.
     Trees,
     /// Free blocks as bits, found by scans, the lowest address first.
@@ -272,6 +281,7 @@ impl StructureKind {
     pub const fn max_frames(self) -> u32 {
         match self {
             Self::Trees => MAX_TREE_FRAMES,
+            Self::Records => MAX_ORDERED_FRAMES,
             _ => Tag::FIRST,
         }
     }

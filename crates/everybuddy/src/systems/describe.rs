@@ -109,6 +109,7 @@ impl fmt::Display for Parameters {
             }
         }
         match structure {
+            StructureKind::Records => f.write_str(", states in records")?,
             StructureKind::Trees => f.write_str(", balanced trees")?,
             StructureKind::Bits => f.write_str(", bit scans")?,
             StructureKind::MobilityLists => f.write_str(match self.steal {

@@ -240,6 +240,7 @@ macro_rules! compositions {
 compositions! {
     Buddy, Lbs, LbsLocked, Pcp, PcpLocked, PcpInSpaces, OwnedPages, MagazineBuddy,
     BuddyInSpaces, LbsInSpaces,
+    RecordBuddy, RecordLbs, RecordBuddyInSpaces, RecordLbsInSpaces,
     Elastic, LinuxElastic, SpringBuddy,
     IBuddy, Lis, IBuddyInOneZone, LisInOneZone,
     Delayed,
@@ -580,8 +581,15 @@ mod tests {
     fn making_a_system_uses_up_what_is_planned() {
         let ranges = [FrameRange::new(Pfn(1), 3000)];
         let setup = Setup::new(&ranges, 3);
-        for row in ROWS {
-            let spec = &SystemSpec::of(row);
+        // Compositions that no row has.
+        let records = ["bs", "lbs-31", "bs+zone=spaces", "lbs-31+zone=spaces"];
+        let variants = records.map(|name| std::format!("{name}+state=record").parse().unwrap());
+        for spec in &ROWS
+            .iter()
+            .map(SystemSpec::of)
+            .chain(variants)
+            .collect::<std::vec::Vec<_>>()
+        {
             let layout = metadata_layout::<crate::Native>(spec, &setup).unwrap();
             let mut memory = std::vec![MaybeUninit::uninit(); Memory::room(layout)];
             let start = memory.as_ptr().align_offset(layout.align());
@@ -613,6 +621,7 @@ mod tests {
         }
         refused::<Bs>("zone=spaces", &setup);
         refused::<Lbs31>("percpu=locked", &setup);
+        refused::<Bs>("state=record", &setup);
         refused::<Serewa>("structure=bitmap", &setup);
         refused::<Serewa>("separate=off", &setup);
     }

@@ -11,7 +11,9 @@ use core::fmt;
 
 use super::numbers::{Count, Fraction, Ratio, Slots, SpaceFrames};
 use super::parameters::Parameters;
-use super::values::{DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind};
+use super::values::{
+    BlockState, DrainKind, ListAccess, ListKind, OptionValue, QueueSync, Switch, ZoneKind,
+};
 use super::{LinuxZone, Rule, Setup, Steal, Tuning};
 use crate::frame::Order;
 use crate::lock::{Hold, Line, LockKind};
@@ -217,6 +219,13 @@ options! {
         spring's lock the one that was put back last.",
         for may_be_elastic,
         sets |parameters, kind, _| parameters.spring = kind;
+    state = "state": BlockState, "`bits`",
+        "Where the order and the state of a free block are: in a bitmap, or in the record of its first frame, as in \
+         Linux 2.6.32.",
+        // Records store orders in one zone of free blocks, or in spaces of them.
+        for |row| {
+            takes_zone(row) && !is_elastic(row) && row.structure() == StructureKind::Lists
+        };
     lock = "lock": LockKind, "`spin`",
         "The kind of a zone's lock: unfair; fair; or fair, and waiters poll lines of their own.",
         for has_locks, sets |parameters, lock, _| parameters.lock = lock;
@@ -476,6 +485,7 @@ mod tests {
             ("is", "shards=4", |p| p.shards = 4),
             ("spring-core", "idle=8", |p| p.idle = 8),
             ("spring-core", "spring=locked", |p| { p.spring = SpringKind::Locked }),
+            ("bs", "state=record", |p| { p.composition.structure = StructureKind::Records }),
             ("bs", "lock=ticket", |p| p.lock = LockKind::Ticket),
             ("bs", "lock=queued", |p| p.lock = LockKind::Queued),
             ("lbs-31", "hold=iteration", |p| p.hold = Hold::Iteration),

@@ -10,7 +10,7 @@ use super::options::{OPTIONS, Options};
 use super::parameters::{Composition, Parameters};
 use super::row::Row;
 use super::spec::SystemSpec;
-use super::values::{ListAccess, ListKind, Switch, ZoneKind};
+use super::values::{BlockState, ListAccess, ListKind, Switch, ZoneKind};
 use super::{Bound, Rule, Setup, Steal, Tuning, Watermarks};
 use crate::error::BuildError;
 use crate::everybuddy;
@@ -31,6 +31,7 @@ impl Composition {
         match () {
             () if self.zone != other.zone && row.zone() == ZoneKind::Separated => "separate",
             () if self.zone != other.zone => "zone",
+            () if self.structure != other.structure && row.takes("state") => "state",
             () if self.structure != other.structure => "structure",
             () if self.access != other.access => "percpu",
             () => "list",
@@ -61,7 +62,10 @@ impl SystemSpec {
             return Err(BuildError::BadCpuCount { most });
         }
         let zone = zone(&options)?;
-        let structure = options.structure.unwrap_or_default();
+        let structure = match options.state {
+            Some(BlockState::Record) => StructureKind::Records,
+            _ => options.structure.unwrap_or_default(),
+        };
         let max_order = options.order.unwrap_or(Order::TEN);
         let composition = Composition {
             list: match list {
@@ -285,6 +289,18 @@ fn refuse(options: &Options, composition: &Composition) -> Result<(), BuildError
             "`batch` or `iteration` with lock=spin, which does not show a waiting CPU",
         );
     }
+    // Compositions with such records exist for one zone and for spaces, and with lists that have no locks.
+    if structure == StructureKind::Records {
+        if zone == ZoneKind::Domains {
+            return contradiction(
+                "state",
+                "`bits` with zone=domains: a domain's tags are the state of its blocks",
+            );
+        }
+        if composition.access == ListAccess::Locked {
+            return contradiction("state", "`bits` with percpu=locked");
+        }
+    }
     // A domain is held without a lock, and keeps free blocks only.
     if zone == ZoneKind::Domains {
         if hold != Hold::Batch {
@@ -432,6 +448,8 @@ mod tests {
             ("lbs-31+zone=domains+line=own", "line"),
             ("lbs-31+zone=spaces+line=own", "line"),
             ("is+zone=domains", "zone"),
+            ("lbs-31+zone=domains+state=record", "state"),
+            ("lbs-31+percpu=locked+state=record", "state"),
             ("lbs-31+zone=spaces+percpu=locked", "percpu"),
             ("lbs-31+batch=9+high=3", "high"),
             ("serewa+separate=off+manager=thread", "manager"),

@@ -205,6 +205,7 @@ impl fmt::Display for Layers<'_> {
         f.write_str(match self.structure() {
             StructureKind::Lists if is_elastic => " > free lists and a domain tag per frame",
             StructureKind::Lists => " > free lists and bitmap",
+            StructureKind::Records => " > free lists",
             StructureKind::Trees => " > balanced trees by address and bitmap",
             StructureKind::Bits => " > bitmaps with summaries",
             StructureKind::Frames => return f.write_str(" > single frames by level and bitmap"),

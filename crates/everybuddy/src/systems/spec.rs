@@ -341,7 +341,7 @@ mod tests {
             (
                 "bs+batch=3",
                 "`bs` does not take `batch`; it takes order, zone, space, select, exchange, shards, idle, \
-                 spring, lock, line",
+                 spring, state, lock, line",
             ),
         ];
         for (text, error) in cases {

@@ -13,13 +13,17 @@ use crate::percpu::access::{Locked, Token};
 use crate::percpu::buffered::Buffered;
 use crate::percpu::linux::LinuxList;
 use crate::percpu::predictive::PredictiveList;
-use crate::structure::FreeLists;
+use crate::structure::{FreeLists, RecordLists};
 use crate::zone::{OneZone, Spaces};
 
 /// One zone of free blocks, coalesced at each free.
 pub type StandardZone<'m, P> = OneZone<'m, P, FreeLists<'m, P>, Eager>;
 /// Buddy spaces of free blocks, coalesced at each free.
 pub type StandardSpaces<'m, P> = Spaces<'m, P, FreeLists<'m, P>, Eager>;
+/// One zone of free blocks whose states are in records, coalesced at each free.
+pub type RecordZone<'m, P> = OneZone<'m, P, RecordLists<'m, P>, Eager>;
+/// Buddy spaces of such blocks.
+pub type RecordSpaces<'m, P> = Spaces<'m, P, RecordLists<'m, P>, Eager>;
 /// Linux 2.6.32's list for each CPU.
 pub type LinuxLists<'m, P> = Buffered<'m, P, LinuxList<'m, P>, Token>;
 /// Spring Buddy's list for each CPU.
@@ -36,6 +40,14 @@ pub type LbsLocked<'m, P> =
 pub type BuddyInSpaces<'m, P> = Layered<P, NoList, StandardSpaces<'m, P>>;
 /// The standard buddy in buddy spaces, behind Linux 2.6.32's list.
 pub type LbsInSpaces<'m, P> = Layered<P, LinuxLists<'m, P>, StandardSpaces<'m, P>>;
+/// The standard buddy without a bitmap.
+pub type RecordBuddy<'m, P> = Layered<P, NoList, RecordZone<'m, P>>;
+/// The standard buddy without a bitmap, behind Linux 2.6.32's list.
+pub type RecordLbs<'m, P> = Layered<P, LinuxLists<'m, P>, RecordZone<'m, P>>;
+/// The standard buddy without a bitmap, in buddy spaces.
+pub type RecordBuddyInSpaces<'m, P> = Layered<P, NoList, RecordSpaces<'m, P>>;
+/// The standard buddy without a bitmap, in buddy spaces, behind Linux 2.6.32's list.
+pub type RecordLbsInSpaces<'m, P> = Layered<P, LinuxLists<'m, P>, RecordSpaces<'m, P>>;
 
 const FIXED_FAITHFUL: &str =
     "One list per CPU for single frames, of fixed length, in front of one zone.";
@@ -48,7 +60,8 @@ const LINUX_DEVIATES: &str = "The list is an array in the order of Linux's linke
     are taken from other CPUs' lists by the protocol of percpu/drain.rs; Linux 2.6.32 drains all CPUs only on \
     direct reclaim. A CPU has one list, that of Linux one for each migrate type, with cold frames at its end. The \
     zone's lock is unfair and has a cache line of its own; that of Linux 2.6.32 was a fair ticket lock on the line \
-    of free_area: +lock=ticket+line=beside.";
+    of free_area: +lock=ticket+line=beside. A bitmap has the states of free blocks, as in figure 5b of [iBuddy]; Linux \
+    2.6.32 has them in struct page: +state=record.";
 
 systems! {
     /// `bs`: the standard buddy.
@@ -61,7 +74,7 @@ systems! {
         deviates: "Orders 0 to 10 as in the papers, up to 18 by option. The lists are last in, first out; a \
             split allocates the lower half. The papers specify neither. The zone's lock is unfair and has a cache line \
             of its own; that of Linux 2.6.32, in which [iBuddy] measures, was a fair ticket lock on the line of \
-            free_area: +lock=ticket+line=beside.",
+            free_area: +lock=ticket+line=beside. Linux 2.6.32 has no bitmap, which figure 5b shows: +state=record.",
     }
 
     /// `lbs-1`: Linux's list with bypass.

@@ -124,6 +124,17 @@ named_values! {
     "one" = Self::One, "spaces" = Self::Spaces, "domains" = Self::Domains
 }
 
+/// Where the order and the state of a free block are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlockState {
+    /// In a bitmap, with a bit for each block of each order: figure 5b of \[iBuddy\].
+    #[default]
+    Bits,
+    /// In the record of its head: Linux's way since 2.6.11.
+    Record,
+}
+named_values! { BlockState, "`bits` or `record`", "bits" = Self::Bits, "record" = Self::Record }
+
 /// What a per-CPU list does with the frames of a drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DrainKind {

@@ -7,7 +7,7 @@ use super::{with_part, with_structure};
 use crate::coalesce::{Ascend, Coalesce, Eager};
 use crate::frame::{Index, Order};
 use crate::frame_table::{Frame, Tag};
-use crate::structure::{FreeLists, Inverse, Placed, Structure, StructurePlace};
+use crate::structure::{FreeLists, Inverse, Placed, RecordLists, Structure, StructurePlace};
 use crate::{Native, NoProbe};
 
 /// The bits that are 1 and the frames in the list, for each level from 2^0 to 2^3.
@@ -20,6 +20,15 @@ trait Shown {
 }
 
 impl Shown for FreeLists<'_, Native> {
+    fn bit(&self, head: Frame, order: Order) -> bool {
+        self.contains(head, order)
+    }
+    fn list(&self, order: Order) -> Vec<u32> {
+        self.heads(order).map(|head| head.index().0).collect()
+    }
+}
+
+impl Shown for RecordLists<'_, Native> {
     fn bit(&self, head: Frame, order: Order) -> bool {
         self.contains(head, order)
     }
@@ -43,6 +52,13 @@ struct Walk<S, C> {
     policy: C,
 }
 
+/// What is done in the figures.
+trait Steps {
+    fn free(&self, frame: u32);
+    fn allocate(&self, order: u8) -> u32;
+    fn picture(&self) -> Picture;
+}
+
 impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Walk<S, C> {
     fn with<'a>(place: StructurePlace<'a, Native>, policy: C, frames: &[u32]) -> Self
     where
@@ -55,7 +71,9 @@ impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Walk<S, C> {
         frames.iter().for_each(|frame| walk.free(*frame));
         walk
     }
+}
 
+impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Steps for Walk<S, C> {
     fn free(&self, frame: u32) {
         let head = self.structure.table().frame(Index(frame)).unwrap();
         self.policy
@@ -86,12 +104,21 @@ impl<S: Structure<Native> + Shown, C: Coalesce<Native, S>> Walk<S, C> {
     }
 }
 
-/// Frees the frames of figure 5 one by one, in an order that leaves its lists.
-fn standard<R>(test: impl FnOnce(&Walk<FreeLists<'_, Native>, Eager>) -> R) -> R {
+/// Frees the frames of figure 5 one by one, in an order that leaves its lists. The bits are those of the bitmap, and
+/// then what the records say.
+fn standard(test: impl Fn(&dyn Steps)) {
+    let frames = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11];
     with_structure(16, 3, Tag::allocated(Order::ZERO), |place| {
-        let frames = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 11];
-        test(&Walk::with(place, Eager, &frames))
-    })
+        test(&Walk::<FreeLists<'_, Native>, _>::with(
+            place, Eager, &frames,
+        ));
+    });
+    let kind = (Tag::allocated(Order::ZERO), RecordLists::<Native>::BITS);
+    with_part(16, 3, kind, (16, 0), |place| {
+        test(&Walk::<RecordLists<'_, Native>, _>::with(
+            place, Eager, &frames,
+        ));
+    });
 }
 
 /// The same for iBuddy: from the last to the first, so that the first of a group represents it.

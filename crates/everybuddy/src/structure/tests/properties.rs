@@ -10,9 +10,10 @@ use proptest::prelude::*;
 use super::with_part;
 use crate::Native;
 use crate::frame::{Index, Order};
-use crate::frame_table::{Frame, Tag};
+use crate::frame_table::{Frame, FrameTable, Tag};
+use crate::platform::CpuId;
 use crate::snapshot::FrameState;
-use crate::structure::{BitScan, FreeLists, Ordered, Placed, Structure, Trees};
+use crate::structure::{BitScan, FreeLists, Ordered, Placed, RecordLists, Structure, Trees};
 
 /// Frames of a structure: several words of summaries, and no multiple of the largest block.
 const FRAMES: u32 = 9001;
@@ -184,6 +185,11 @@ proptest! {
     }
 
     #[test]
+    fn lists_without_bits_give_the_youngest(steps in steps()) {
+        runs!(RecordLists, Prefers::Youngest, None, &steps);
+    }
+
+    #[test]
     fn trees_give_the_lowest_address(steps in steps()) {
         runs!(Trees, Prefers::Lowest, Some(Ordered::pair), &steps);
     }
@@ -253,6 +259,89 @@ fn a_scan_ends_with_the_words_of_its_order() {
         assert_eq!(bits.pair(Order::ZERO, Index(1)), None);
         bits.check().unwrap();
     });
+}
+
+/// Calls `test` with empty lists without a bitmap, of nine frames and blocks of up to eight.
+fn with_records(test: impl FnOnce(&RecordLists<'_, Native>, &dyn Fn(u32) -> Frame)) {
+    let kind = (Tag::INTERIOR, RecordLists::<Native>::BITS);
+    with_part::<Native, _>(9, 3, kind, (9, 0), |place| {
+        assert!(place.bits.is_empty());
+        let lists = RecordLists::<Native>::new(place);
+        let table = lists.table();
+        test(&lists, &|n| table.frame(Index(n)).unwrap());
+    });
+}
+
+#[test]
+fn a_record_stores_the_order_of_a_free_block_only_while_it_is_free() {
+    with_records(|lists, frame| {
+        let table = lists.table();
+        let orders = || Order::up_to(lists.max_order());
+        let order_of = |n| orders().find(|order| lists.contains(frame(n), *order));
+        for order in orders() {
+            lists.insert(frame(0), order);
+            assert_eq!(order_of(0), Some(order));
+            assert_eq!(lists.take(order), Some(frame(0)));
+            // Before its caller has tagged it, and after.
+            assert_eq!(order_of(0), None);
+            for tag in [Tag::allocated(order), Tag::buffered(order, CpuId(1))] {
+                table.set_tag(frame(0), tag);
+                // The list of a CPU may link it by the word that had the order.
+                table.set_link(frame(0), Some(frame(order.frames() - 1)));
+                assert_eq!(order_of(0), None);
+                lists.check().unwrap();
+            }
+            table.set_tag(frame(0), Tag::INTERIOR);
+        }
+        // Its buddy lies behind the last frame.
+        assert!(!lists.contains(frame(8).buddy(Order::ZERO), Order::ZERO));
+    });
+}
+
+#[test]
+fn a_block_that_is_in_is_not_inserted_again() {
+    with_records(|lists, frame| {
+        for n in [4, 6, 5] {
+            lists.insert(frame(n), Order::ZERO);
+        }
+        lists.insert(frame(6), Order::ZERO);
+        lists.insert(frame(6), Order::ZERO.up());
+        lists.check().unwrap();
+        let all: Vec<u32> = lists
+            .heads(Order::ZERO)
+            .map(|head| head.index().0)
+            .collect();
+        assert_eq!(all, [5, 6, 4]);
+        assert_eq!(lists.blocks(Order::ZERO.up()), 0);
+    });
+}
+
+#[test]
+fn a_damaged_record_is_noticed() {
+    // What damage is done to two blocks of order 1: first the one at 4, then the one at 2.
+    type Damage = fn(FrameTable<'_, Native>, &dyn Fn(u32) -> Frame);
+    let damages: [Damage; 5] = [
+        |table, frame| table.clear_order(frame(2)),
+        |table, frame| table.set_tag(frame(2), Tag::INTERIOR),
+        // Another order, and another place in the list.
+        |table, frame| table.set_ordered_previous(frame(4), None, Order::ZERO.up().up()),
+        |table, frame| table.set_ordered_previous(frame(2), None, Order::ZERO.up()),
+        // A frame that is in no list.
+        |table, frame| {
+            table.set_next(frame(8), None);
+            table.set_ordered_previous(frame(8), None, Order::ZERO);
+        },
+    ];
+    for damage in damages {
+        with_records(|lists, frame| {
+            for n in [2, 4] {
+                lists.insert(frame(n), Order::ZERO.up());
+            }
+            lists.check().unwrap();
+            damage(lists.table(), frame);
+            assert!(lists.check().is_err());
+        });
+    }
 }
 
 #[test]
