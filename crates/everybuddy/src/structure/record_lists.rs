@@ -1,7 +1,7 @@
 //! The standard buddy's structure as Linux has it: doubly linked lists by level, and no bitmap.
 //!
-//! A lookup of a buddy reads the record of its head, and not a bit. If a program has used the caches since, that is a
-//! line from memory for each lookup, where a line of a bitmap answers for hundreds of blocks.
+//! A lookup of a buddy reads the record of its head instead of a bit. A line of a bitmap has the bits of 512 blocks; a
+//! record of Linux is about one line, which a program that uses the caches between two calls evicts.
 //!
 //! # Source
 //! Linux 2.6.32, mm/page_alloc.c: `page_is_buddy`, `set_page_order`, `rmv_page_order`, `expand`. \[iBuddy\] measures
@@ -12,18 +12,17 @@
 //! the order, and then no other free block overlaps it.
 //!
 //! # Design decisions
-//! A record keeps its eight bytes. Linux's struct page has 56, of which this structure would use the flags, the order
-//! and both links. Here the first word is a link only in the head of a free block, which is the flag, and the order
-//! shares the word of the backward link.
+//! A record keeps its eight bytes; struct page of Linux 2.6.32 has 56. The first word is a link only in the head of a
+//! free block, so it needs no flag, and the order shares the word of the backward link.
 //!
-//! `insert` reads the record before it writes it. Linux sets a flag in a word that also has flags of others, so it reads
-//! this word of each half that a split keeps. Here the read shows that the block is not in already, and one that is in
-//! is not linked again. Linux writes the links first and then reads the flags, which waits for the line all the same; a
-//! simulated store buffer would hide a read that follows a store to its line.
+//! `insert` reads the record before it writes it. Linux sets a flag in a word that also has other flags, so it reads
+//! that word of each half that a split keeps. Here the read finds a block that is in already, which is then not linked
+//! again. Linux writes the links first, and its read of the flags waits for the line all the same. A simulated store
+//! buffer would hide a read that follows a store to its line, so the read comes first here.
 //!
 //! # Deviates
-//! Linux reads the flags of the freed block, too, and writes the links of a removed block. Its list is in the same order,
-//! but each migrate type has its own.
+//! Linux reads the flags of the freed block, too, writes the links of a removed block, and has a list of an order for
+//! each migrate type.
 //!
 //! # Complexity
 //! `insert`, `remove`, `take` and `contains` are O(1). Nothing in addition to the records.
