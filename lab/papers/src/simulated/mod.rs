@@ -93,9 +93,9 @@ struct Reading {
     /// Numbers of the machine that this reading changes, by the keys of machine files.
     #[serde(default)]
     machine: toml::Table,
-    /// An option that systems do not have here, such as `state=record`; rows name them as the others do.
+    /// An option that the systems that take it have here, such as `state=record`; rows name them as the others do.
     #[serde(default)]
-    without: String,
+    with: String,
 }
 
 #[derive(Deserialize)]
@@ -140,24 +140,16 @@ impl Reading {
         machines::with(hardware, &self.machine).map_err(|what| format!("machine: {what}"))
     }
 
-    /// Returns the systems without the option that they do not have here.
+    /// Returns the systems with the option that those have here that take it.
     fn specs(&self, specs: &[SystemSpec]) -> Result<Vec<SystemSpec>, String> {
-        if self.without.is_empty() {
+        if self.with.is_empty() {
             return Ok(specs.to_vec());
         }
-        let option = format!("+{}", self.without);
-        let texts: Vec<String> = specs
-            .iter()
-            .map(|spec| spec.to_string().replace(&option, ""))
-            .collect();
-        if texts
-            .iter()
-            .zip(specs)
-            .all(|(own, spec)| *own == spec.to_string())
-        {
-            return Err(format!("without: no system has {option}"));
+        let with = |spec: &SystemSpec| format!("{spec}+{}", self.with).parse().ok();
+        if specs.iter().all(|spec| with(spec).is_none()) {
+            return Err(format!("with: no system takes +{}", self.with));
         }
-        choice::parse(&texts).map_err(|what| format!("without: {what}"))
+        Ok(specs.iter().map(|spec| with(spec).unwrap_or(*spec)).collect())
     }
 }
 
