@@ -81,7 +81,12 @@ impl FromStr for Program {
                 None if term == "touch" => own.touch = true,
                 None if term == "fence" => own.fence = true,
                 Some(("zeroes", lines)) => own.zeroes = number(lines)?,
-                Some(("record", bytes)) => own.record = number(bytes)?,
+                Some(("record", bytes)) => {
+                    own.record = number(bytes)?;
+                    if u64::from(own.record) > FRAME {
+                        return Err(format!("`{term}`: a record has {FRAME} bytes at most"));
+                    }
+                }
                 Some(("sweep", both)) => {
                     let (lines, size) = both
                         .split_once('/')
@@ -232,6 +237,7 @@ mod tests {
             ("touch=1", "`touch=1`"),
             ("touch,zeroes", "`zeroes`: choose from"),
             ("zeroes=x", "`x`: a number"),
+            ("record=4097", "`record=4097`: a record"),
             ("zeroes=99999999999", "`99999999999`: a number"),
             ("sweep=8", "such as sweep=8192/8MiB"),
             ("sweep=8/x", "`sweep=8/x`"),

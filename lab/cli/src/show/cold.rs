@@ -14,6 +14,8 @@ use everybuddy_simulate::machines::Machine;
 use super::output::Style;
 use super::table;
 
+/// The shortest time that is not taken for a step of the clock, in ns.
+const STEP: f64 = 0.5;
 /// A prediction that is wrong by more than this factor is marked.
 const FACTOR: f64 = 2.0;
 
@@ -35,8 +37,12 @@ pub fn text(
                 let own = cells[program][kind].p50;
                 match prediction(rows, (name, between, operation)) {
                     Some(other) => {
-                        ratios.push(other / own);
-                        let mark = if is_near(other / own) { "" } else { "!" };
+                        ratios.push(other / own.max(STEP));
+                        let mark = if is_near(other / own.max(STEP)) {
+                            ""
+                        } else {
+                            "!"
+                        };
                         format!("{mark}{own:.1}: {other:.1}")
                     }
                     None => format!("{own:.1}"),
@@ -94,9 +100,10 @@ fn answer(results: &ColdResults) -> String {
         own[0].p50 + own[1].p50
     };
     let slower = |between: Between| {
-        let ratios = results.cells.iter().map(|cells| {
-            pair(cells, between) / pair(cells, Between::Nothing).max(f64::MIN_POSITIVE)
-        });
+        let ratios = results
+            .cells
+            .iter()
+            .map(|cells| pair(cells, between) / pair(cells, Between::Nothing).max(STEP));
         median(ratios.collect())
     };
     format!(
@@ -121,7 +128,7 @@ fn method(plan: &ColdPlan, results: &ColdResults, host: &HostInfo) -> String {
     };
     format!(
         "Medians of single calls, in ns, {}; the clock is taken off. A program zeroes each frame, sweeps {}, or follows \
-         pointers through 8 MiB before each call; {huge}. {} count, and {} are left out, since something else ran. \
+         8,192 pointers in 8 MiB before each call; {huge}. {} count; {} that took more than 7 us are left out. \
          {} of {} rounds of a system lost the CPU meanwhile.",
         host.processor.as_deref().unwrap_or("unknown processor"),
         bytes(results.swept as f64),

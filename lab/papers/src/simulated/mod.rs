@@ -149,7 +149,10 @@ impl Reading {
         if specs.iter().all(|spec| with(spec).is_none()) {
             return Err(format!("with: no system takes +{}", self.with));
         }
-        Ok(specs.iter().map(|spec| with(spec).unwrap_or(*spec)).collect())
+        Ok(specs
+            .iter()
+            .map(|spec| with(spec).unwrap_or(*spec))
+            .collect())
     }
 }
 

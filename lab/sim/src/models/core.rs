@@ -29,15 +29,19 @@ impl Past {
     /// More than the lines between the first one and the last one that a cache still has.
     const MOST: usize = 1 << 12;
 
-    /// Notes both numbers. Those of the core grow by `step` at least between two notes.
+    /// Notes both numbers. Those of the core grow by `step` at least between two notes, except that the last one is
+    /// always the present.
     fn add(&mut self, own: u64, group: u64, step: u64) {
-        if self.0.back().is_some_and(|last| own < last.0 + step) {
-            return;
+        let before = self.0.len().checked_sub(2).map(|at| self.0[at].0);
+        match self.0.back_mut() {
+            Some(last) if before.is_some_and(|before| own < before + step) => *last = (own, group),
+            _ => {
+                if self.0.len() == Self::MOST {
+                    self.0.pop_front();
+                }
+                self.0.push_back((own, group));
+            }
         }
-        if self.0.len() == Self::MOST {
-            self.0.pop_front();
-        }
-        self.0.push_back((own, group));
     }
 
     /// Returns the lines of the last-level cache when the core had this many. `now` is their number now.

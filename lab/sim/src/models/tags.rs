@@ -128,9 +128,9 @@ impl Tags {
         own(victim)
     }
 
-    /// Puts in a line that was used last when this many foreign lines had come: behind those that came later. Returns
-    /// the one that had to leave, which is the line itself if its time is over. The line is not here. O(ways).
-    pub(super) fn insert_as_of(&mut self, line: u32, clock: u64) -> Option<u32> {
+    /// Notes that a line was used when this many foreign lines had come: it is behind those that came later, unless it
+    /// was used again since. Returns the one that had to leave, which is the line itself if its time is over. O(ways).
+    pub(super) fn use_as_of(&mut self, line: u32, clock: u64) -> Option<u32> {
         let index = self.index(line);
         let come = |clock: u64| (clock + self.sets - 1 - index) / self.sets;
         let mut later = come(self.clock) - come(clock.min(self.clock));
@@ -139,6 +139,12 @@ impl Tags {
         while later > 0 && at < set.len() {
             later -= u64::from(set[at] == FOREIGN);
             at += 1;
+        }
+        if let Some(own) = set.iter().position(|place| *place == line + 1) {
+            if at < own {
+                set[at..=own].rotate_right(1);
+            }
+            return None;
         }
         let Some(behind) = set.get_mut(at..).filter(|behind| !behind.is_empty()) else {
             return Some(line);
@@ -283,11 +289,15 @@ mod tests {
             let clock = tags.add_foreign(0);
             tags.add_foreign(later);
             tags.settle(0, |_, _| ());
-            let victim = tags.insert_as_of(9, clock);
+            let victim = tags.use_as_of(9, clock);
             assert_eq!(victim == Some(9), !is_here, "{later}");
             assert_eq!(tags.has(9), is_here);
             // Whatever came later stays.
             assert_eq!(tags.has(1), later < 2, "{later}");
+            // An older use changes nothing.
+            let before = tags.places.clone();
+            assert_eq!(tags.use_as_of(9, 0), if is_here { None } else { Some(9) });
+            assert_eq!(tags.places, before);
         }
     }
 }

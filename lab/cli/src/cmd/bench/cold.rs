@@ -96,7 +96,7 @@ fn predicted(plan: &ColdPlan, swept: u64, machine: &Machine) -> Result<Vec<Row>,
             frames: u32::try_from(plan.memory.free()).unwrap_or(u32::MAX),
             start: None,
             // The stores of a call are done before the next one.
-            think: 1000,
+            think: 20_000,
             around: 0,
             program: Program {
                 zeroes: if between.zeroes() { 64 } else { 0 },

@@ -90,11 +90,9 @@ impl Caches {
         for (victim, clock) in left.drain(..) {
             self.leave(victim, core);
             self.settle_group(victim, group);
+            self.lines.add_group(victim, group);
             let tags = &mut self.groups[usize::from(group)];
-            if self.lines.add_group(victim, group) {
-                tags.remove(victim);
-            }
-            if let Some(victim) = tags.insert_as_of(victim, clock) {
+            if let Some(victim) = tags.use_as_of(victim, clock) {
                 self.lines.remove_group(victim, group);
             }
         }
