@@ -1,5 +1,6 @@
 //! What tests of several modules share.
 
+#[path = "tests/counting.rs"]
 pub(crate) mod counting;
 
 use crate::frame::Order;

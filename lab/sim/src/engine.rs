@@ -221,7 +221,10 @@ pub(crate) fn accessed(kind: AccessKind, address: usize) {
 pub(crate) fn wait(address: usize, changed: bool, attempt: u32) -> bool {
     with_engine(|engine| {
         if attempt == 0 {
-            engine.schedule.borrow_mut().begin_wait();
+            engine.schedule.borrow_mut().tell(|cost, cpu, _| {
+                cost.wait(cpu);
+                0
+            });
         }
         if changed {
             engine.charge(AccessKind::Load, address);
@@ -316,11 +319,6 @@ pub(crate) fn keep_core(keeps: bool) {
 /// Notes that the run makes progress.
 pub(crate) fn progress() {
     with_engine(|engine| engine.schedule.borrow_mut().progress());
-}
-
-/// Tells the cost model that counting begins.
-pub(crate) fn mark() {
-    with_engine(|engine| engine.schedule.borrow_mut().mark());
 }
 
 /// Returns the number of accesses of the calling virtual CPU.

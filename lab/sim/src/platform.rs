@@ -234,8 +234,8 @@ impl<B: Probe> SimCpu<B> {
         });
     }
 
-    /// Notes that the program of this CPU has used this many lines of its own, each of them once, in turn through `reach`
-    /// bytes. Without effect outside a run. O(1), free of charge.
+    /// Notes that the program of this CPU has used this many lines of its own, each of them once, in turn through
+    /// `reach` bytes. Without effect outside a run. O(1), free of charge.
     pub fn foreign(&mut self, lines: u64, reach: u64) {
         engine::tell(|cost, cpu, _| {
             cost.foreign(cpu, lines, reach);
@@ -296,7 +296,10 @@ impl<B: Probe> SimCpu<B> {
 
     /// Tells the cost model that counting begins: what it counted before is forgotten, on all CPUs. O(lines).
     pub fn mark(&mut self) {
-        engine::mark();
+        engine::tell(|cost, _, _| {
+            cost.mark();
+            0
+        });
     }
 
     /// Returns `true` if another CPU has poked this one since the last call; always `false` outside a run. A closure

@@ -105,7 +105,7 @@ impl Region {
     }
 
     /// Lets the elements of a table stand for records: a word of an element is on the line of its record. The lines of
-    /// records must be no lines of the region. Tables beyond [`MOST_TABLES`](Self::MOST_TABLES) are left as they are.
+    /// records must not be lines of the region. Tables beyond [`MOST_TABLES`](Self::MOST_TABLES) are left as they are.
     #[must_use]
     pub fn with_records(mut self, records: Records) -> Self {
         if let Some(place) = self.records.get_mut(self.tables) {

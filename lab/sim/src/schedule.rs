@@ -186,11 +186,6 @@ impl<'m> Schedule<'m> {
         self.advance(cycles)
     }
 
-    /// Notes that the running CPU begins to wait.
-    pub(crate) fn begin_wait(&mut self) {
-        self.cost.wait(self.cpu());
-    }
-
     /// Tells the cost model something about the running CPU, at the present time, and charges the cycles that it takes.
     /// Returns `true` if the engine must switch.
     #[inline]
@@ -554,11 +549,6 @@ impl<'m> Schedule<'m> {
                 self.horizon = self.horizon.min(ready);
             }
         }
-    }
-
-    /// Passes on that counting begins.
-    pub(crate) fn mark(&mut self) {
-        self.cost.mark();
     }
 
     /// Records that a CPU was poked. Ignores numbers that are not CPUs.

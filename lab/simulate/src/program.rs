@@ -23,8 +23,8 @@ const RECORD: &str = "frame record";
 /// As text, its parts in any order: `zeroes=64,record=64,touch,sweep=65536/4MiB`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Program {
-    /// The lines of each frame that are used once it is allocated. A frame has 64, and whoever gets one for a program
-    /// zeroes it.
+    /// The lines of each frame that are used once it is allocated. A frame has 64, and a kernel that gives one to a
+    /// program zeroes it.
     pub zeroes: u32,
     /// The bytes of the record that the kernel keeps of a frame, of which the allocator's record is a part; 0 if the
     /// allocator's record is all that there is. Linux has 64, which are a line of their own.

@@ -300,7 +300,7 @@ workloads! {
     };
     "cold", "A burst of 1,024 single frames, freed in the same order; programs use caches between the calls.",
         OURS => variants! {
-        "cold", "the calls of `bench --cold`", |s, t| burst::apart(s, t), touching();
+        "cold", "the calls of `bench --cold`", burst::apart, touching();
     };
     "ibuddy", "Page requests like those of the programs of [iBuddy], generated from what the paper says about them.",
         "[iBuddy] 6.1 and figure 2, with assumptions" => programs(published::IBUDDY);

@@ -109,7 +109,8 @@ pub(super) struct Arguments {
     check: bool,
 
     /// Time each call apart, while programs use the caches between calls: all systems, four minutes
-    #[arg(long, conflicts_with_all = ["check", "instructions", "workloads", "threads", "baseline", "machine", "ablate"])]
+    #[arg(long, conflicts_with_all = ["check", "instructions", "workloads", "threads", "baseline", "machine",
+        "ablate"])]
     cold: bool,
 
     /// With --cold: simulate the same on a machine of `everybuddy machines`, or of a file

@@ -153,7 +153,8 @@ pub(super) struct Arguments {
 
     /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
-        "all", "cpus", "machine", "memory", "start", "think", "around", "program", "seed", "seeds", "shrink", "lenient", "jobs",
+        "all", "cpus", "machine", "memory", "start", "think", "around", "program", "seed", "seeds", "shrink", "lenient",
+        "jobs",
         "resume", "phases", "frees", "zones", "slice", "whole_calls", "cut_off", "services",
         "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,

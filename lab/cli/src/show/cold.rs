@@ -127,7 +127,8 @@ fn method(plan: &ColdPlan, results: &ColdResults, host: &HostInfo) -> String {
         None => "whether its memory lies in huge pages is not known".to_string(),
     };
     format!(
-        "Medians of single calls, in ns, {}; the clock is taken off. A program zeroes each frame, sweeps {}, or follows \
+        "Medians of single calls, in ns, {}; the clock is taken off. A program zeroes each frame, sweeps {}, or follows\
+         \x20\
          8,192 pointers in 8 MiB before each call; {huge}. {} count; {} that took more than 7 us are left out. \
          {} of {} rounds of a system lost the CPU meanwhile.",
         host.processor.as_deref().unwrap_or("unknown processor"),

@@ -8,7 +8,8 @@
 //! the cores of a group share a last-level cache, which also takes in what the cores evict. A load that misses gets
 //! the line from its owner, from a last-level cache, or from memory. A store needs the line alone, and invalidates all
 //! other copies. A line that moves is busy until it has arrived; requests for it are served one after the other, in
-//! the order in which they were made. Its owner keeps it until the request has come there, for half of that time. Reads of a line that no core owns are pipelined: each begins an interval after
+//! the order in which they were made. Its owner keeps it until the request has come there, for half of that time.
+//! Reads of a line that no core owns are pipelined: each begins an interval after
 //! the one before it. If another read brings the line to a last-level cache, those behind this cache wait for that. A
 //! store waits until all copies have arrived.
 //!
@@ -22,8 +23,8 @@
 //! neither does a buffered store. Of loads that miss, a core has as many under way as there are
 //! [chains](Hardware::chains) of loads that depend on each other; of lines, as many as it has fill buffers.
 //!
-//! The lines that programs use between calls have no numbers. They come to the sets of caches in turn, and push out what
-//! was used least recently, as if each were accessed.
+//! The lines that programs use between calls have no numbers. They come to the sets of caches in turn, and push out
+//! what was used least recently, as if each were accessed.
 //!
 //! A CPU that spins has a copy of its line. A store invalidates it, and all CPUs that spin on the line fetch it again,
 //! in random order. The holder's next store waits for them. Where the machine's waiters back off, each fetches the

@@ -83,8 +83,8 @@ impl Core {
         }
     }
 
-    /// Lets foreign lines come, `inner` to the first cache and `outer` to the second one. `group` is the number of those
-    /// that have come to the last-level cache.
+    /// Lets foreign lines come, `inner` to the first cache and `outer` to the second one. `group` is the number of
+    /// those that have come to the last-level cache.
     pub(super) fn add_foreign(&mut self, inner: u64, outer: u64, group: u64) {
         let mut own = self.inner.add_foreign(inner);
         let mut last = &self.inner;

@@ -77,8 +77,8 @@ impl Tags {
     }
 
     /// Lets the set of a line take in the foreign lines that have come to it. `leave` gets each line that had to leave,
-    /// and the number of foreign lines that had come to the cache when it did, in that order. Any other function about a
-    /// line expects a set that is settled. O(ways).
+    /// and the number of foreign lines that had come to the cache when it did, in that order. Any other function about
+    /// a line expects a set that is settled. O(ways).
     #[inline]
     pub(super) fn settle(&mut self, line: u32, mut leave: impl FnMut(u32, u64)) {
         if self.taken.is_empty() {

@@ -175,7 +175,7 @@ fn a_bulk_does_not_leave_a_tree_whose_first_word_has_no_such_block() {
         assert_eq!(system.allocate_bulk(cpu, Request::FRAME, &mut out), Ok(all));
         let pair = Request::order(order(1));
         assert_eq!(system.allocate(cpu, pair), Ok(Index(256 + 128)));
-        // Freed beside each other, and not into a list.
+        // Freed next to each other, and not into a list.
         let freed = [10, 11, 256 + 3, 256 + 5].map(|frame| Release::frame(Index(frame)));
         system.free_bulk(cpu, &freed).unwrap();
         let mut out = [Index(0); 40];

@@ -73,8 +73,8 @@ impl Caches {
         ))
     }
 
-    /// Lets the sets of a line in a core's caches take in the lines of programs; what leaves them goes to the last-level
-    /// cache.
+    /// Lets the sets of a line in a core's caches take in the lines of programs; what leaves them goes to the
+    /// last-level cache.
     #[inline]
     pub(super) fn settle(&mut self, line: u32, core: u16) {
         if self.has_foreign {
