@@ -111,9 +111,10 @@ impl Arena {
 
     /// Returns the memory for metadata. It begins with a huge page, if there is room for one.
     fn room(&mut self) -> &mut [MaybeUninit<u8>] {
-        let skip = match self.is_huge {
-            true => self.bytes.as_ptr().align_offset(touched::HUGE),
-            false => 0,
+        let skip = if self.is_huge {
+            self.bytes.as_ptr().align_offset(touched::HUGE)
+        } else {
+            0
         };
         self.bytes.get_mut(skip..).unwrap_or_default()
     }
