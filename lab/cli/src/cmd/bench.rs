@@ -108,12 +108,12 @@ pub(super) struct Arguments {
     #[arg(long)]
     check: bool,
 
-    /// Time each call apart, while programs use the caches between calls: all systems, four minutes
+    /// Time each call apart while programs use the caches: four minutes
     #[arg(long, conflicts_with_all = ["check", "instructions", "workloads", "threads", "baseline", "machine",
         "ablate"])]
     cold: bool,
 
-    /// With --cold: simulate the same on a machine of `everybuddy machines`, or of a file
+    /// With --cold: simulate the same on this machine (name or file)
     #[arg(long, value_name = "NAME", requires = "cold")]
     predict: Option<String>,
 

@@ -91,7 +91,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     around: u32,
 
-    /// Let programs use their frames: zeroes=LINES, record=BYTES, touch, sweep=LINES/SIZE, fence
+    /// Let programs use caches: zeroes=N,record=BYTES,touch,sweep=N/SIZE
     #[arg(long, value_name = "A,B")]
     program: Option<Program>,
 
