@@ -13,7 +13,9 @@
 use std::alloc::{self, Layout};
 use std::fs;
 use std::hint::black_box;
-use std::ptr::NonNull;
+use std::mem::MaybeUninit;
+use std::ptr::{self, NonNull};
+use std::slice;
 
 use everybuddy_workload::Use;
 
@@ -225,6 +227,41 @@ impl Drop for Touched {
     }
 }
 
+/// Loads the lines of a value into caches.
+#[inline(always)]
+pub(crate) fn load<T>(value: &mut T) {
+    let start = ptr::from_mut(value).cast::<MaybeUninit<u8>>();
+    // SAFETY: the bytes of a value that no other thread uses meanwhile; those of its padding are not interpreted.
+    load_bytes(unsafe { slice::from_raw_parts(start, size_of::<T>()) });
+}
+
+fn load_bytes(bytes: &[MaybeUninit<u8>]) {
+    // Lines begin anywhere, and the last byte may lie in one more.
+    for byte in bytes.iter().step_by(LINE).chain(bytes.last()) {
+        black_box(*byte);
+    }
+}
+
+/// Returns the part of the existing pages around an address that are huge; `None` if the kernel does not say.
+pub(crate) fn huge_share(address: usize) -> Option<f64> {
+    share_around(&fs::read_to_string("/proc/self/smaps").ok()?, address)
+}
+
+/// Returns the same from a list of mappings, each with its range of addresses before its entries.
+fn share_around(mappings: &str, address: usize) -> Option<f64> {
+    let range = |line: &str| {
+        let (start, end) = line.split(' ').next()?.split_once('-')?;
+        let [start, end] = [start, end].map(|own| usize::from_str_radix(own, 16).ok());
+        Some(start?..end?)
+    };
+    let mut lines = mappings.lines();
+    lines.find(|line| range(line).is_some_and(|own| own.contains(&address)))?;
+    let own: Vec<&str> = lines.take_while(|line| range(line).is_none()).collect();
+    let bytes = |name| bytes(own.iter().copied(), name);
+    let (huge, all) = (bytes("AnonHugePages:")?, bytes("Rss:")?);
+    (all > 0).then(|| huge as f64 / all as f64)
+}
+
 /// Asks the kernel for huge pages behind the whole frames of some memory, as far as it was not used yet.
 pub(crate) fn advise_huge<T>(memory: &[T]) {
     let start = memory.as_ptr().cast::<u8>();
@@ -262,8 +299,12 @@ fn advise(start: NonNull<u8>, bytes: usize, small_pages: bool) {
 
 /// Returns the bytes of an entry of a file of `/proc`.
 fn entry(file: &str, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(file).ok()?;
-    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+    bytes(fs::read_to_string(file).ok()?.lines(), name)
+}
+
+/// Returns the bytes of the first of these lines that has this name.
+fn bytes<'l>(mut lines: impl Iterator<Item = &'l str>, name: &str) -> Option<u64> {
+    let value = lines.find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = value.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kib << 10)
 }
@@ -308,6 +349,30 @@ mod tests {
             memory.zero(1000);
             assert_eq!(memory.read(u32::MAX), 0);
         }
+    }
+
+    #[test]
+    fn loading_a_value_changes_nothing() {
+        let mut value = [7u64; 33];
+        load(&mut value);
+        load(&mut ());
+        assert_eq!(value, [7; 33]);
+    }
+
+    #[test]
+    fn the_pages_of_a_mapping_are_not_those_of_its_neighbours() {
+        let text = "1000-3000 rw-p 0\nRss: 8 kB\nAnonHugePages: 0 kB\nVmFlags: rd\n\
+                    3000-8000 rw-p 0 [heap]\nRss: 16 kB\nAnonHugePages: 4 kB\n\
+                    9000-a000 r--p 0\nRss: 8 kB\nAnonHugePages: 8 kB\n\
+                    b000-c000 r--p 0\nRss: 0 kB\nAnonHugePages: 0 kB\n";
+        let shares = [0x1000, 0x2fff, 0x3000, 0x7fff, 0x8000, 0x9000, 0xb000];
+        let expected =
+            [0, 0, 25, 25, -1, 100, -1].map(|own| (own >= 0).then_some(f64::from(own) / 100.0));
+        assert_eq!(shares.map(|own| share_around(text, own)), expected);
+        let bytes = vec![1u8; 1 << 20];
+        let own = huge_share(bytes.as_ptr().addr());
+        assert!(own.is_none_or(|own| (0.0..=1.0).contains(&own)), "{own:?}");
+        assert!(own.is_some() || !cfg!(target_os = "linux"));
     }
 
     #[test]

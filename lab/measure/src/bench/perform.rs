@@ -21,7 +21,7 @@ use crate::replay::adapter::REFUSED;
 use crate::replay::clock::Timer;
 use crate::replay::host::Yielding;
 use crate::replay::placement::Frames;
-use crate::touched::Touched;
+use crate::touched::{self, Touched};
 
 /// Items between two timestamps: enough to make a timestamp cheap, few enough to observe the overlap of threads.
 const CHUNK: usize = 512;
@@ -606,12 +606,16 @@ impl<L: Caller> Work for Worker<'_, L> {
     }
 
     fn allocate_apart(&mut self) -> (u32, u32) {
+        touched::load(&mut self.local);
+        self.timer.prepare();
         let start = self.timer.start();
         let place = self.local.allocate(Order::ZERO);
         (place, self.timer.stop(start))
     }
 
     fn free_apart(&mut self, place: u32) -> u32 {
+        touched::load(&mut self.local);
+        self.timer.prepare();
         let start = self.timer.start();
         self.local.free(place, Order::ZERO);
         self.timer.stop(start)

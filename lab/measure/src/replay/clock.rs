@@ -14,6 +14,9 @@
 //! # Invariants
 //! A time is never negative after the cost was subtracted.
 
+use std::hint::black_box;
+use std::sync::atomic::{self, Ordering};
+
 use quanta::Clock;
 
 use crate::replay::fence::fence;
@@ -98,6 +101,14 @@ impl Timer {
     #[inline(always)]
     pub fn since(&self, start: u64) -> u32 {
         u32::try_from(self.now().saturating_sub(start)).unwrap_or(u32::MAX)
+    }
+
+    /// Prepares for a single operation where something else used the caches: what was stored before is no longer on its
+    /// way, and the lines of the timer are loaded. Otherwise the operation's first atomic instruction would wait for
+    /// those stores, and [`start`](Self::start) for those lines, after it has read the time.
+    pub fn prepare(&self) {
+        atomic::fence(Ordering::SeqCst);
+        black_box(self.start());
     }
 
     /// Returns the time now, in ticks, for a single operation: everything before it is done, nothing after it begun.

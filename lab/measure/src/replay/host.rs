@@ -45,6 +45,12 @@ impl Arena {
         self.is_huge = true;
     }
 
+    /// Returns the part of the last system's metadata that lies in huge pages, as far as it was used; `None` if the
+    /// kernel does not say.
+    pub fn huge(&mut self) -> Option<f64> {
+        touched::huge_share(self.room().as_ptr().addr())
+    }
+
     /// Sets the initial division of memory for all systems that are built from now on and support it.
     pub fn divide(&mut self, division: Presplit) {
         self.division = division;
@@ -131,6 +137,10 @@ impl Arena {
         let room = if self.is_huge { touched::HUGE } else { 0 };
         let needed = needed.next_multiple_of(room.max(1)) + room;
         if self.bytes.len() < needed {
+            if self.is_huge {
+                // Pages that move with their contents are small afterwards.
+                self.bytes = Vec::new();
+            }
             let missing = needed - self.bytes.len();
             self.bytes.try_reserve_exact(missing).map_err(|_| {
                 let amount = crate::size::bytes(needed as f64);
