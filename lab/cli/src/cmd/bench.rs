@@ -109,8 +109,7 @@ pub(super) struct Arguments {
     check: bool,
 
     /// Time each call apart while programs use the caches: four minutes
-    #[arg(long, conflicts_with_all = ["check", "instructions", "workloads", "threads", "baseline", "machine",
-        "ablate"])]
+    #[arg(long, conflicts_with_all = ["check", "instructions", "workloads", "baseline", "machine", "ablate"])]
     cold: bool,
 
     /// With --cold: simulate the same on this machine (name or file)
@@ -387,7 +386,7 @@ fn contenders(arguments: &Arguments) -> Result<Vec<ContenderSpec>, Error> {
     let systems = match &systems {
         Some(texts) if texts.is_empty() && has_peers => Vec::new(),
         Some(texts) => choice::parse(texts)?,
-        None if arguments.all || arguments.check => choice::compared(),
+        None if arguments.all || arguments.check || arguments.cold => choice::compared(),
         None => choice::main()?,
     };
     contenders.extend(systems.into_iter().map(ContenderSpec::System));
@@ -519,7 +518,9 @@ mod tests {
         assert_eq!(all.contenders.len(), choice::compared().len());
         assert_eq!(all.variants.len(), default.variants.len());
         assert!(duration(&all).unwrap().contains(" minutes"));
-        assert_eq!(planned("--check").contenders.len(), all.contenders.len());
+        for all_too in ["--check", "--cold"] {
+            assert_eq!(planned(all_too).contenders.len(), all.contenders.len());
+        }
         assert_eq!(duration(&planned("--systems bs --workloads hot")), None);
         assert_eq!(duration(&planned("--shrink 100")), None);
     }

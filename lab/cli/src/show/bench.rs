@@ -420,7 +420,7 @@ fn short_name(row: &WorkloadInfo, variant: &Variant) -> String {
 }
 
 /// Formats three significant digits.
-fn nanos(nanos: f64) -> String {
+pub(super) fn nanos(nanos: f64) -> String {
     match nanos {
         n if n < 9.95 => format!("{n:.2}"),
         n if n < 99.5 => format!("{n:.1}"),

@@ -4,13 +4,15 @@
 //! A number that was not predicted is shown alone, and no verdict says anything about it.
 
 use everybuddy_measure::bench::ContenderSpec;
-use everybuddy_measure::bench::cold::{Between, ColdPlan, ColdResults, Singles, WORKLOAD};
+use everybuddy_measure::bench::cold::{Between, ColdPlan, ColdResults, LONGEST, Singles, WORKLOAD};
+use everybuddy_measure::bench::outcome::extremes;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::outcome::median;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::{bytes, count};
 use everybuddy_simulate::machines::Machine;
 
+use super::bench::nanos;
 use super::output::Style;
 use super::table;
 
@@ -32,29 +34,33 @@ pub fn text(
     let mut verdicts = Vec::new();
     for (program, between) in Between::ALL.into_iter().enumerate() {
         let mut ratios = Vec::new();
-        for (kind, operation) in ["allocate", "free"].into_iter().enumerate() {
-            let texts = names.iter().zip(&results.cells).map(|(name, cells)| {
-                let own = cells[program][kind].p50;
-                match prediction(rows, (name, between, operation)) {
-                    Some(other) => {
-                        ratios.push(other / own.max(STEP));
-                        let mark = if is_near(other / own.max(STEP)) {
-                            ""
-                        } else {
-                            "!"
-                        };
-                        format!("{mark}{own:.1}: {other:.1}")
-                    }
-                    None => format!("{own:.1}"),
-                }
-            });
-            let head = [between.name().to_string(), format!("{operation} ns")];
-            columns.push(table::plain("latency", head, texts.collect()));
-        }
+        let texts = names.iter().zip(&results.cells).map(|(name, cells)| {
+            let measured = cells[program].map(|own| measured(&own)).join("/");
+            let mut predicted = Vec::new();
+            for (operation, own) in ["allocate", "free"].into_iter().zip(cells[program]) {
+                let Some(other) = prediction(rows, (name, between, operation)) else {
+                    continue;
+                };
+                let ratio = other / own.p50.max(STEP);
+                let mark = if is_near(ratio) { "" } else { "!" };
+                predicted.push(format!("{mark}{}", nanos(other)));
+                ratios.push(ratio);
+            }
+            if predicted.is_empty() {
+                return measured;
+            }
+            format!("{measured}: {}", predicted.join("/"))
+        });
+        let texts = texts.collect();
+        columns.push(table::plain(
+            "latency",
+            [between.name(), "alloc/free"],
+            texts,
+        ));
         if !ratios.is_empty() {
             let near = ratios.iter().filter(|own| is_near(**own)).count() as u64;
             verdicts.push(format!(
-                "{}: {} of {} within a factor of {FACTOR}, the median of predicted over measured is {:.2}",
+                "  {}: {} of {} within a factor of {FACTOR}; predicted over measured is {:.2} (median)",
                 between.name(),
                 count(near),
                 count(ratios.len() as u64),
@@ -62,18 +68,20 @@ pub fn text(
             ));
         }
     }
-    let mut out = style.paragraph(&answer(results));
+    let mut out = style.paragraph(&answer(plan, results));
     out += "\n";
     out += &table::text(&names, &columns, 0..0, style);
     out += "\n";
-    if let Some(machine) = machine {
+    if let Some(machine) = machine.filter(|_| !verdicts.is_empty()) {
         let head = format!(
-            "Measured: predicted, simulated for the machine {}; ! is wrong by more than a factor of {FACTOR}. ",
+            "After each colon: predicted by a simulation of the machine {}; ! is wrong by more than a factor of \
+             {FACTOR}.",
             machine.name
         );
-        out += &style.paragraph(&(head + &verdicts.join("; ") + "."));
+        out += &style.paragraph(&head);
+        out += &(verdicts.join("\n") + "\n");
     }
-    out + &style.paragraph(&method(plan, results, host))
+    out + &style.paragraph(&method(results, host))
 }
 
 fn is_near(ratio: f64) -> bool {
@@ -93,49 +101,72 @@ fn prediction(rows: &[Row], (name, between, operation): (&str, Between, &str)) -
     (row.value > 0.0).then_some(row.value)
 }
 
-/// States what cold caches cost.
-fn answer(results: &ColdResults) -> String {
-    let pair = |cells: &[[Singles; 2]; Between::ALL.len()], between: Between| {
-        let own = &cells[between as usize];
-        own[0].p50 + own[1].p50
+/// States what cold caches cost: differences, because a hit is too short for the clock where nothing is between calls.
+fn answer(plan: &ColdPlan, results: &ColdResults) -> String {
+    let longer = |between: Between| -> Vec<f64> {
+        let pair = |own: &[Singles; 2]| own[0].p50 + own[1].p50;
+        let of = |cells: &[[Singles; 2]; Between::ALL.len()]| {
+            pair(&cells[between as usize]) - pair(&cells[Between::Nothing as usize])
+        };
+        let systems = plan.contenders.iter().zip(&results.cells);
+        let systems = systems.filter(|(own, _)| !own.is_floor());
+        systems.map(|(_, cells)| of(cells)).collect()
     };
-    let slower = |between: Between| {
-        let ratios = results
-            .cells
-            .iter()
-            .map(|cells| pair(cells, between) / pair(cells, Between::Nothing).max(STEP));
-        median(ratios.collect())
+    let text = |nanos: f64| match nanos.round() {
+        0.0 => "as long as before".to_string(),
+        less if less < 0.0 => format!("{:.0} ns less", -less),
+        more => format!("{more:.0} ns longer"),
+    };
+    let swept = longer(Between::Swept);
+    if swept.is_empty() {
+        return "Only the floor was measured: name a system.".to_string();
+    }
+    let range = match (extremes(&swept), swept.len()) {
+        (Some((least, most)), systems @ 2..) => {
+            let systems = count(systems as u64);
+            format!(" (median of {systems} systems; {least:.0} to {most:.0} ns)")
+        }
+        _ => String::new(),
     };
     format!(
-        "An allocation and a free of a frame take {:.1} times as long once a program has swept the second cache, and \
-         {:.2} times as long if it only zeroes its frames (medians of {}).",
-        slower(Between::Swept),
-        slower(Between::Zeroed),
-        match results.cells.len() {
-            1 => "one system".to_string(),
-            systems => format!("{} systems", count(systems as u64)),
-        }
+        "Once a program has swept the second cache, an allocation and a free of a frame take {}{range}. If it only \
+         zeroes its frames, they take {}.",
+        text(median(swept)),
+        text(median(longer(Between::Zeroed))),
     )
 }
 
+/// Renders a median. One of disturbed sections is marked.
+fn measured(own: &Singles) -> String {
+    let mark = if own.is_disturbed { "~" } else { "" };
+    format!("{mark}{}", nanos(own.p50))
+}
+
 /// States how it was measured.
-fn method(plan: &ColdPlan, results: &ColdResults, host: &HostInfo) -> String {
-    let all = results.cells.iter().flatten().flatten();
-    let (calls, out) = all.fold((0, 0), |sum, own| (sum.0 + own.calls, sum.1 + own.left_out));
-    let huge = match results.huge {
-        Some(share) => format!("{:.0} % of its memory lies in huge pages", 100.0 * share),
-        None => "whether its memory lies in huge pages is not known".to_string(),
+fn method(results: &ColdResults, host: &HostInfo) -> String {
+    let all = || results.cells.iter().flatten().flatten();
+    let sum = |of: fn(&Singles) -> u64| count(all().map(of).sum());
+    let huge = |share: Option<f64>| match share {
+        Some(share) => format!("{:.0} %", 100.0 * share),
+        None => "unknown".to_string(),
     };
-    format!(
-        "Medians of single calls, in ns, {}; the clock is taken off. A program zeroes each frame, sweeps {}, or follows\
-         \x20\
-         8,192 pointers in 8 MiB before each call; {huge}. {} count; {} that took more than 7 us are left out. \
-         {} of {} rounds of a system lost the CPU meanwhile.",
+    let mut text = format!(
+        "The floor loads little more than the code of a call. Medians of single allocations and frees, in ns, {}; the \
+         clock is taken off. A program zeroes each frame, sweeps {}, or follows 8,192 pointers in 8 MiB before each \
+         call. In huge pages: {} of its memory, and {} of the metadata of the system with the least there. {} calls \
+         count. {} took more than {:.0} ns, since something else ran, and {} are next to a lost or slow CPU: these are \
+         left out.",
         host.processor.as_deref().unwrap_or("unknown processor"),
         bytes(results.swept as f64),
-        count(calls),
-        count(out),
-        count(results.disturbed),
-        count(u64::from(plan.rounds) * (plan.contenders.len() * Between::ALL.len()) as u64),
-    )
+        huge(results.huge),
+        huge(results.huge_metadata),
+        sum(|own| own.calls),
+        sum(|own| own.left_out),
+        LONGEST,
+        sum(|own| own.dropped),
+    );
+    if all().any(|own| own.is_disturbed) {
+        text += " Next to all calls marked ~ the CPU was lost or slow.";
+    }
+    text
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::common::{Folder, everybuddy, json, text};
+use crate::common::{Folder, everybuddy, json, shows, text};
 use everybuddy_workload::WORKLOADS;
 
 /// Options that make a run short: what it measures means nothing.
@@ -213,6 +213,85 @@ fn refusals_are_shares_of_the_requests_of_their_order() {
         assert!(share(large) > 2.0 * share(all), "{system}");
     }
     assert!(run.err.contains("ord>0"), "{}", run.err);
+}
+
+/// Programs between the calls of `--cold`.
+const PROGRAMS: [&str; 5] = ["nothing", "waited", "zeroed", "swept", "chased"];
+
+#[test]
+fn cold_calls_are_measured_and_predicted_with_each_program() {
+    let folder = Folder::new("bench-cold");
+    let file = folder.file("cold.jsonl");
+    let chosen = "--cold --systems bs,lbs-31 --threads 1";
+    let run = |more: &str| {
+        let out = everybuddy!("{SHORT} {chosen} --json {file} {more}").succeeded();
+        let rows: Vec<Value> = json(&text(&file));
+        let text = |row: &Value, key: &str| row[key].as_str().unwrap().to_string();
+        for row in &rows {
+            assert_eq!(text(row, "experiment"), "bench+cold");
+            assert_eq!(
+                (&row["cpus"], text(row, "metric")),
+                (&1.into(), "latency".into())
+            );
+            assert!(row["value"].as_f64().is_some_and(|own| own >= 0.0), "{row}");
+            let unit = match row["statistic"].as_str() {
+                Some("count") => "1",
+                _ => "ns",
+            };
+            assert_eq!(row["unit"], unit);
+        }
+        let keys = ["platform", "system", "source", "operation", "statistic"];
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| keys.map(|key| text(row, key)))
+            .collect();
+        (out, rows)
+    };
+    let expected = |platform: &str, systems: &[&str], statistics: &[&str]| {
+        let mut all = BTreeSet::new();
+        for system in systems {
+            for program in PROGRAMS {
+                for operation in ["allocate", "free"] {
+                    all.extend(statistics.iter().map(|statistic| {
+                        let source = format!("cold:{program}");
+                        [platform, system, &source, operation, statistic].map(str::to_string)
+                    }));
+                }
+            }
+        }
+        all
+    };
+    let (out, rows) = run("");
+    let measured = expected(
+        "native",
+        &["floor", "bs", "lbs-31"],
+        &["p50", "mean", "p99", "count"],
+    );
+    assert_eq!(rows.len(), measured.len());
+    assert_eq!(BTreeSet::from_iter(rows), measured);
+    shows(&out, &["Once a program has swept", "(median of 2 systems"]);
+    assert!(!out.contains("predicted"), "{out}");
+
+    let (out, rows) = run("--predict x5570");
+    let mut simulated = rows.iter().filter(|row| row[0] != "native");
+    let platform = simulated.next().unwrap()[0].clone();
+    let mut both = expected(&platform, &["bs", "lbs-31"], &["p50", "mean", "p99"]);
+    both.extend(measured);
+    assert_eq!(rows.len(), both.len());
+    assert_eq!(BTreeSet::from_iter(rows), both);
+    for line in out.lines() {
+        assert!(line.chars().count() <= 120, "{line}");
+    }
+    // A cell has both, and a program has a verdict.
+    for system in ["bs", "lbs-31"] {
+        let is_own = |line: &&str| line.trim_start().starts_with(&format!("{system} "));
+        let own: Vec<&str> = out.lines().filter(is_own).collect();
+        assert_eq!(own.concat().matches(": ").count(), PROGRAMS.len(), "{out}");
+    }
+    shows(&out, &["simulation of the machine x5570"]);
+    for program in PROGRAMS {
+        shows(&out, &[&format!("\n  {program}: ")]);
+    }
 }
 
 #[cfg(not(feature = "peers"))]

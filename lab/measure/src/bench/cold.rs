@@ -5,7 +5,8 @@
 //!
 //! # Invariants
 //! Nothing but the call is between two readings of the clock. Frames, metadata and what a program uses lie behind huge
-//! pages where the operating system has them, so that translation of addresses is not what is measured.
+//! pages where the operating system has them, so that translation of addresses is not what is measured. A section of
+//! calls in which the thread lost its CPU, or next to which the CPU was slow, counts only if there is no other one.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use crate::replay::clock::Timer;
 use crate::replay::host::Arena;
 use crate::replay::memory::Memory;
 use crate::replay::random::Random;
+use crate::replay::steady::Steady;
 use crate::touched::{Ablation, HUGE, Touched, advise_huge, in_huge_pages};
 
 named! {
@@ -70,8 +72,11 @@ const CHASED: u64 = 8 << 20;
 const STEPS: u32 = 8192;
 /// About what the pointers before a call take.
 const WAIT: Duration = Duration::from_micros(500);
-/// The cycles of a call, in nanoseconds at 3 GHz, beyond which something else ran: an interrupt takes longer.
-const LONGEST: f64 = 7000.0;
+/// The nanoseconds of a call beyond which something else ran: about 20,000 cycles, and an interrupt takes longer.
+pub const LONGEST: f64 = 7000.0;
+/// The calls of a section. What is asked of the kernel after each uses caches, too: fewer than a hundredth of the calls
+/// follow it.
+const SECTION: usize = 256;
 
 /// What is measured.
 #[derive(Clone, Debug)]
@@ -88,23 +93,33 @@ pub struct ColdPlan {
     pub shrink: u32,
 }
 
-/// The times of single calls.
+/// The times of single calls of one kind, of a contender with a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Singles {
-    /// The median, the mean and the 99th percentile, in nanoseconds.
+    /// The median in nanoseconds.
     pub p50: f64,
-    /// The mean.
+    /// The mean in nanoseconds.
     pub mean: f64,
-    /// The 99th percentile.
+    /// The 99th percentile in nanoseconds.
     pub p99: f64,
     /// The calls that count.
     pub calls: u64,
     /// The calls that took so long that something else must have run.
     pub left_out: u64,
+    /// The calls in disturbed sections, which were dropped.
+    pub dropped: u64,
+    /// Whether all sections were disturbed: then they count after all.
+    pub is_disturbed: bool,
 }
 
 impl Singles {
-    fn of(mut nanos: Vec<f64>) -> Self {
+    fn of([calm, disturbed]: [Vec<f64>; 2]) -> Self {
+        let is_disturbed = calm.is_empty() && !disturbed.is_empty();
+        let (mut nanos, dropped) = if is_disturbed {
+            (disturbed, 0)
+        } else {
+            (calm, disturbed.len())
+        };
         nanos.sort_unstable_by(f64::total_cmp);
         let all = nanos.len();
         let end = nanos.partition_point(|own| *own <= LONGEST);
@@ -116,6 +131,8 @@ impl Singles {
             p99: at(0.99).unwrap_or(0.0),
             calls: end as u64,
             left_out: (all - end) as u64,
+            dropped: dropped as u64,
+            is_disturbed,
         }
     }
 }
@@ -129,8 +146,8 @@ pub struct ColdResults {
     pub swept: u64,
     /// The part of what programs use that lies in huge pages, if it is known.
     pub huge: Option<f64>,
-    /// Rounds of a contender in which its thread lost the CPU.
-    pub disturbed: u64,
+    /// The same of metadata, of the system that has the least of it there.
+    pub huge_metadata: Option<f64>,
 }
 
 /// A line that names the next one.
@@ -228,9 +245,8 @@ pub fn measure(
         let bytes = (plan.memory.frames << 12) + swept + CHASED;
         after.saturating_sub(before) as f64 / bytes as f64
     });
-    let mut all =
-        vec![[(); Between::ALL.len()].map(|()| [Vec::new(), Vec::new()]); plan.contenders.len()];
-    let mut disturbed = 0;
+    let mut all = vec![<[Times; Between::ALL.len()]>::default(); plan.contenders.len()];
+    let mut huge_metadata = None;
     for round in 0..plan.rounds as usize {
         for (program, between) in Between::ALL.into_iter().enumerate() {
             for turn in 0..plan.contenders.len() {
@@ -245,12 +261,15 @@ pub fn measure(
                     between,
                 };
                 let came = contender.with(&plan.memory, 1, arena, |own| visit.call(own))?;
-                let (times, was_switched) = came.map_err(|what| {
+                let times = came.map_err(|what| {
                     Error::Broken(format!("{} on {WORKLOAD}: {what}", contender.name()))
                 })?;
-                disturbed += u64::from(was_switched);
-                for (own, times) in all[who][program].iter_mut().zip(times) {
-                    own.extend(times.into_iter().map(|ticks| timer.single(ticks)));
+                let own = all[who][program].iter_mut().flatten();
+                for (own, times) in own.zip(times.into_iter().flatten()) {
+                    own.extend(times);
+                }
+                if let (ContenderSpec::System(_), Some(part)) = (contender, arena.huge()) {
+                    huge_metadata = Some(huge_metadata.map_or(part, |least: f64| least.min(part)));
                 }
                 visited(between.name());
             }
@@ -263,7 +282,7 @@ pub fn measure(
         cells: cells.collect(),
         swept,
         huge,
-        disturbed,
+        huge_metadata,
     })
 }
 
@@ -278,8 +297,8 @@ struct Visit<'v> {
     between: Between,
 }
 
-/// The ticks of allocations and frees, and whether the thread lost its CPU meanwhile.
-type Times = ([Vec<u32>; 2], bool);
+/// The nanoseconds of allocations and of frees, of calm sections and of disturbed ones.
+type Times = [[Vec<f64>; 2]; 2];
 
 impl Visit<'_> {
     /// Runs the load twice, in a thread that stays on a CPU: to warm up, and to be timed.
@@ -321,40 +340,46 @@ impl Visit<'_> {
         let worker = contender.worker(0, program.slots(), tools);
         let mut worker = worker.ok_or("its CPU is in use")?;
         let mut places = vec![REFUSED; program.slots() as usize];
-        let mut times = [(); 2].map(|()| vec![0; places.len()]);
-        let (mut was_switched, mut at) = (false, 0);
+        // The thread stays on the first CPU.
+        let steady = Steady::on(0);
+        let (mut times, mut at) = (Times::default(), 0);
         for is_timed in [false, true] {
             let between = if is_timed {
                 self.between
             } else {
                 Between::Nothing
             };
-            let mut done = [0; 2];
-            let before = background_load::switches();
-            for step in program
-                .round()
-                .iter()
-                .flat_map(|section| section.body.steps())
-            {
-                self.used.use_caches(between, &mut at);
-                let (kind, ticks) = match step {
-                    Step::Allocate { slot, .. } => {
-                        let (place, ticks) = worker.allocate_apart();
-                        places[slot as usize] = place;
-                        if between.zeroes() {
-                            touched.zero(place);
-                        }
-                        (0, ticks)
+            for section in program.round() {
+                let mut steps = section.body.steps().peekable();
+                let (mut is_calm, mut before) = (steady.is_steady(), background_load::switches());
+                while steps.peek().is_some() {
+                    // Lines of a buffer that has been used.
+                    let mut all = [(0, 0); SECTION];
+                    let mut done = 0;
+                    for step in steps.by_ref().take(SECTION) {
+                        self.used.use_caches(between, &mut at);
+                        all[done] = match step {
+                            Step::Allocate { slot, .. } => {
+                                let (place, ticks) = worker.allocate_apart();
+                                places[slot as usize] = place;
+                                if between.zeroes() {
+                                    touched.zero(place);
+                                }
+                                (0, ticks)
+                            }
+                            Step::Free { slot } => (1, worker.free_apart(places[slot as usize])),
+                            Step::Hand { .. } | Step::Receive { .. } => continue,
+                        };
+                        done += 1;
                     }
-                    Step::Free { slot } => (1, worker.free_apart(places[slot as usize])),
-                    Step::Hand { .. } | Step::Receive { .. } => continue,
-                };
-                if let Some(place) = times[kind].get_mut(done[kind]) {
-                    *place = ticks;
+                    let (was_calm, was) = (is_calm, before);
+                    (is_calm, before) = (steady.is_steady(), background_load::switches());
+                    let is_disturbed = !was_calm || !is_calm || before != was;
+                    for (kind, ticks) in all[..done].iter().filter(|_| is_timed) {
+                        times[*kind][usize::from(is_disturbed)].push(timer.single(*ticks));
+                    }
                 }
-                done[kind] += 1;
             }
-            was_switched = background_load::switches() != before;
             if places.contains(&REFUSED) {
                 return Err("a request was refused");
             }
@@ -363,7 +388,7 @@ impl Visit<'_> {
         if worker.finish() > 0 {
             return Err("a free failed");
         }
-        Ok((times, was_switched))
+        Ok(times)
     }
 }
 
@@ -396,34 +421,81 @@ mod tests {
     #[test]
     fn calls_during_which_something_else_ran_are_left_out() {
         let nanos: Vec<f64> = (0..100).map(f64::from).chain([8000.0, 1e6]).collect();
-        let own = Singles::of(nanos);
+        let own = Singles::of([nanos, Vec::new()]);
         assert_eq!((own.p50, own.mean, own.p99), (50.0, 49.5, 99.0));
-        assert_eq!((own.calls, own.left_out), (100, 2));
-        assert_eq!(Singles::of(Vec::new()), Singles::default());
+        assert_eq!((own.calls, own.left_out, own.dropped), (100, 2, 0));
+        assert_eq!(Singles::of(<[Vec<f64>; 2]>::default()), Singles::default());
     }
 
     #[test]
-    fn every_program_is_measured_for_every_contender() {
+    fn disturbed_sections_count_only_if_there_are_no_others() {
+        let own = Singles::of([vec![5.0; 10], vec![9.0; 30]]);
+        assert_eq!((own.p50, own.calls, own.dropped), (5.0, 10, 30));
+        assert!(!own.is_disturbed);
+        let own = Singles::of([Vec::new(), vec![9.0; 30]]);
+        assert_eq!((own.p50, own.calls, own.dropped), (9.0, 30, 0));
+        assert!(own.is_disturbed);
+    }
+
+    /// Two systems, and a load of 64 frames.
+    fn plan() -> ColdPlan {
         let systems = ["bs", "everybuddy"].map(str::to_string);
-        let plan = ColdPlan {
-            contenders: choice::parse(&systems)
-                .unwrap()
-                .into_iter()
-                .map(ContenderSpec::System)
-                .collect(),
+        let systems = choice::parse(&systems).unwrap();
+        ColdPlan {
+            contenders: systems.into_iter().map(ContenderSpec::System).collect(),
             memory: Memory::fresh(4096),
             rounds: 2,
             seed: 1,
             shrink: 16,
-        };
+        }
+    }
+
+    #[test]
+    fn every_program_is_measured_for_every_contender() {
         let mut visits = 0;
-        let all = measure(&plan, &Timer::calibrated(), &mut Arena::default(), |_| {
-            visits += 1
-        })
-        .unwrap();
+        let timer = Timer::calibrated();
+        let all = measure(&plan(), &timer, &mut Arena::default(), |_| visits += 1).unwrap();
         assert_eq!(visits, 2 * 2 * Between::ALL.len());
+        assert_eq!(all.cells.len(), 2);
         for own in all.cells.iter().flatten().flatten() {
-            assert_eq!(own.calls + own.left_out, 2 * 64);
+            assert_eq!(own.calls + own.left_out + own.dropped, 2 * 64);
+            assert!((0.0..=own.p99).contains(&own.p50), "{own:?}");
+        }
+        for share in [all.huge, all.huge_metadata] {
+            assert!(share.is_none_or(|own| own >= 0.0), "{share:?}");
+            assert!(share.is_some() || !cfg!(target_os = "linux"));
+        }
+    }
+
+    #[test]
+    fn a_program_zeroes_the_frames_that_it_gets_and_no_others() {
+        let plan = plan();
+        let (timer, used) = (Timer::calibrated(), Used::new(1 << 16, 1));
+        let touched = Touched::new(4096, Ablation::default()).unwrap();
+        for contender in &plan.contenders {
+            for between in Between::ALL {
+                (0..4096).for_each(|place| touched.write_line(place));
+                let visit = Visit {
+                    plan: &plan,
+                    variant: choice::workloads(&[WORKLOAD.to_string()]).unwrap()[0],
+                    timer: &timer,
+                    touched: &touched,
+                    used: &used,
+                    between,
+                };
+                let came = contender.with(&plan.memory, 1, &mut Arena::default(), |own| {
+                    visit.call(own)
+                });
+                let times = came.unwrap().unwrap();
+                assert!(times.iter().all(|own| own[0].len() + own[1].len() == 64));
+                // What is written to frame 0 is 0.
+                let zeroed = (1..4096).filter(|place| touched.read(*place) == 0).count();
+                let name = (contender.name(), between.name());
+                match between {
+                    Between::Nothing | Between::Waited => assert_eq!(zeroed, 0, "{name:?}"),
+                    _ => assert!((63..=64).contains(&zeroed), "{name:?}: {zeroed}"),
+                }
+            }
         }
     }
 }

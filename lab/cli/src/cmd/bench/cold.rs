@@ -25,6 +25,11 @@ use crate::show::progress::Progress;
 
 /// Runs the command.
 pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
+    if arguments.threads.as_deref().is_some_and(|own| own != [1]) {
+        return Err(Error::usage(
+            "--cold times the calls of one thread\nhelp: leave --threads out",
+        ));
+    }
     let machine = arguments.predict.as_deref().map(by_name_or_path);
     let machine = machine.transpose()?;
     let memory = super::memory(arguments)?;
@@ -33,14 +38,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
             "--cold measures in free memory\nhelp: leave --start out",
         ));
     }
-    let contenders = if arguments.systems.is_none() && !arguments.all {
-        choice::compared()
-            .into_iter()
-            .map(ContenderSpec::System)
-            .collect()
-    } else {
-        super::contenders(arguments)?
-    };
+    let mut contenders = super::contenders(arguments)?;
+    if !contenders.iter().any(ContenderSpec::is_floor) {
+        // What a call costs that loads no more than its code.
+        let [floor, _] = ContenderSpec::floors();
+        contenders.insert(0, floor);
+    }
     let plan = ColdPlan {
         contenders,
         memory,
