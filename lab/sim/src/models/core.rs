@@ -141,6 +141,11 @@ impl Core {
     #[inline]
     pub(super) fn hit(&mut self, line: u32, hardware: &Hardware) -> Option<u64> {
         if self.inner.touch(line) {
+            if let Some(outer) = self.outer.as_mut().filter(|outer| outer.clock() > 0) {
+                // What a program uses does not push it out of the second cache, and so out of the first one: those of
+                // processors keep a line of the first cache that the second one has replaced.
+                outer.touch(line);
+            }
             return Some(hardware.hit());
         }
         let (outer, cache) = (self.outer.as_mut()?, hardware.l2?);

@@ -24,9 +24,16 @@ pub(super) struct Entry {
     pub(super) writer: u16,
     /// Whether the owner has modified it.
     pub(super) is_modified: bool,
-    /// The core that it moves away from, or [`NOBODY`], and the time until which that core still has it.
-    pub(super) keeper: u16,
-    pub(super) kept: u64,
+    /// The last two cores that it moves away from, and the times in which they still have it.
+    pub(super) kept: [Kept; 2],
+}
+
+/// When a core that gives a line away still has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) core: u16,
+    pub(super) from: u64,
+    pub(super) until: u64,
 }
 
 impl Entry {
@@ -36,8 +43,11 @@ impl Entry {
         owner: NOBODY,
         writer: NOBODY,
         is_modified: false,
-        keeper: NOBODY,
-        kept: 0,
+        kept: [Kept {
+            core: NOBODY,
+            from: 0,
+            until: 0,
+        }; 2],
     };
 }
 

@@ -66,6 +66,18 @@ fn a_line_is_in_the_last_cache_as_of_the_time_when_it_left_the_core() {
 }
 
 #[test]
+fn a_line_that_the_first_cache_has_stays_in_the_second_one() {
+    // Each time one line comes to the first set of the first cache, which has two.
+    let found = loads_again(1, |cpu, lines| {
+        for _ in 0..40 {
+            cpu.foreign(2, ALL);
+            lines[0].1.load(Relaxed);
+        }
+    });
+    assert_eq!(found, 4);
+}
+
+#[test]
 fn what_fits_into_a_cache_pushes_nothing_out_of_it() {
     let first = SMALL.l1.bytes;
     let second = SMALL.l2.map_or(0, |cache| cache.bytes);

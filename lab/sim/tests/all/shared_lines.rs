@@ -83,6 +83,34 @@ fn a_line_that_leaves_is_accessed_until_the_request_has_come() {
 }
 
 #[test]
+fn two_cores_that_give_a_line_away_have_it_in_turn() {
+    let (_, done) = run(one_socket(3), 3, |cpu, lines| {
+        let word = &lines[0].0;
+        match cpu.id().0 {
+            // It has the line from the start, and the request of CPU 1 comes at 1045.
+            0 => {
+                word.store(1, Relaxed);
+                at(cpu, 1030);
+                word.load(Relaxed);
+            }
+            // It has the line from 1090, and the request of CPU 2 comes at 1135.
+            1 => {
+                at(cpu, 1000);
+                word.store(2, Relaxed);
+                at(cpu, 1120);
+                word.load(Relaxed);
+            }
+            _ => {
+                at(cpu, 1010);
+                word.store(3, Relaxed);
+            }
+        }
+        cpu.now()
+    });
+    assert_eq!(done, [1034, 1124, 1180]);
+}
+
+#[test]
 fn a_store_after_the_line_has_come_is_another_transfer() {
     // The waiter's request has come at 1105, and it has the line at 1150; the store invalidates it in 50.
     let late = seen(buffered(8), |cpu, lines| {

@@ -3,7 +3,7 @@
 //! # Invariants
 //! Where programs have used lines of their own, the sets of a line are settled before anything is asked about it.
 
-use super::super::directory::{Directory, NOBODY};
+use super::super::directory::{Directory, Kept, NOBODY};
 use super::super::hardware::{Hardware, Place, Transfer};
 use super::Caches;
 
@@ -203,10 +203,13 @@ impl Caches {
         };
         let mut done = begin + u64::from(cycles);
         if entry.owner != NOBODY {
-            // The request is on its way to the owner for half of the time.
-            let moved = self.lines.entry(line);
-            moved.keeper = entry.owner;
-            moved.kept = begin + u64::from(cycles) / 2;
+            // The request is on its way to the owner for half of the time. An owner that is getting it has it after that.
+            let kept = Kept {
+                core: entry.owner,
+                from: entry.busy,
+                until: begin + u64::from(cycles) / 2,
+            };
+            self.lines.entry(line).kept = [entry.kept[1], kept];
         }
 
         let traffic = self.lines.traffic(line);
@@ -274,8 +277,8 @@ impl Caches {
     /// until then accesses hit.
     #[inline]
     pub(super) fn keeps(&mut self, line: u32, core: u16, now: u64) -> bool {
-        let entry = self.lines.entry(line);
-        entry.keeper == core && now < entry.kept
+        let mut kept = self.lines.entry(line).kept.into_iter();
+        kept.any(|own| own.core == core && (own.from..own.until).contains(&now))
     }
 
     /// Fetches a line, and the other line of its pair where the machine does that.
