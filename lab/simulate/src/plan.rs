@@ -22,6 +22,7 @@ use everybuddy_sim::Hardware;
 use crate::Load;
 use crate::cell::{Cell, CellPlan, Zones, simulate};
 use crate::jobs;
+use crate::machines::Machine;
 use crate::program::Program;
 use crate::rows::{self, Scaling};
 use crate::services::Services;
@@ -112,6 +113,32 @@ impl fmt::Display for Name<'_> {
 }
 
 impl Plan {
+    /// Creates the plan of one CPU and one seed that makes calls and does nothing else, in 8 GiB.
+    pub fn new(machine: &Machine, loads: Vec<Load>, specs: Vec<SystemSpec>) -> Self {
+        Self {
+            machine: machine.name.clone(),
+            hardware: machine.hardware,
+            loads,
+            specs,
+            cpus: vec![1],
+            frames: 1 << 21,
+            start: None,
+            think: 0,
+            around: 0,
+            program: Program::default(),
+            shrink: 1,
+            phases: Phases::Together,
+            frees: Frees::Own,
+            zones: Zones::One,
+            slice: 0,
+            whole_calls: false,
+            services: Services::Callers,
+            cut_off: None,
+            stops: false,
+            seeds: vec![1],
+        }
+    }
+
     /// Returns all cells in the order of their rows: those of a system under a load are neighbours.
     pub fn cells(&self) -> Vec<CellId> {
         let mut cells = Vec::new();

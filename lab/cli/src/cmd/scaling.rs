@@ -22,7 +22,7 @@ use everybuddy_measure::rows::{Platform, Row};
 use everybuddy_measure::touched::Ablation;
 use everybuddy_measure::{Error, choice};
 use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
-use everybuddy_simulate::{Frees, Load, Phases, Plan, Program, Services, Zones};
+use everybuddy_simulate::{Load, Plan};
 
 use crate::export::Outputs;
 use crate::finished;
@@ -163,31 +163,17 @@ fn plan(arguments: &Arguments, machine: &Machine) -> Result<Plan, Error> {
     let systems = systems.unwrap_or_else(|| SYSTEMS.map(str::to_string).to_vec());
     let workloads = arguments.workloads.clone();
     let workloads = workloads.unwrap_or_else(|| LOADS.map(str::to_string).to_vec());
+    let loads = choice::workloads(&workloads)?.into_iter();
+    let loads = loads.map(Load::Workload).collect();
     Ok(Plan {
-        machine: machine.name.clone(),
-        hardware: machine.hardware,
-        loads: choice::workloads(&workloads)?
-            .into_iter()
-            .map(Load::Workload)
-            .collect(),
-        specs: choice::parse(&systems)?,
         cpus,
         frames: FRAMES,
-        start: None,
         // The threads of a measurement do nothing between two calls.
         think: 0,
-        around: 0,
-        program: Program::default(),
         shrink: SHRINK * arguments.shrink,
-        phases: Phases::Together,
-        frees: Frees::Own,
-        zones: Zones::One,
-        slice: 0,
-        whole_calls: false,
-        services: Services::Callers,
         cut_off: Some(CUT_OFF),
-        stops: false,
         seeds: vec![SEED],
+        ..Plan::new(machine, loads, choice::parse(&systems)?)
     })
 }
 

@@ -10,18 +10,18 @@
 //! and each other one has its name at the end of its sources.
 
 mod printed;
+mod reading;
 
 use std::num::NonZero;
 use std::thread;
 
 use everybuddy_measure::choice;
 use everybuddy_measure::rows::Platform;
-use everybuddy_sim::Hardware;
-use everybuddy_simulate::machines;
 use everybuddy_simulate::trace::LEAST_FRAMES;
-use everybuddy_simulate::{CellId, Frees, Load, Phases, Plan, Program, Services, Zones};
+use everybuddy_simulate::{CellId, Load, Plan};
 
 use self::printed::{Printed, source_of};
+use self::reading::{Reading, rename};
 use crate::shared::prelude::*;
 
 /// In a smoke test, a CPU makes no more calls in a section once its calls have taken this many cycles.
@@ -62,98 +62,6 @@ pub(crate) struct Parameters {
     /// Tables of the source.
     #[serde(default)]
     pub(super) printed: Vec<Printed>,
-}
-
-/// A way to read a source that leaves something open.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Reading {
-    /// The name; that of the first one is not shown.
-    name: String,
-    /// Which CPU frees a frame: `own`, `other` or `one`.
-    #[serde(default, with = "Freeing")]
-    frees: Frees,
-    /// Whether CPUs do the same at the same time: `together` or `apart`.
-    #[serde(default, with = "Meeting")]
-    phases: Phases,
-    /// How many zones there are: `one`, or one for each `socket`, with CPUs of all sockets in turn.
-    #[serde(default, with = "Zoning")]
-    zones: Zones,
-    /// Where services run: with the `callers`, or on CPUs of their `own`.
-    #[serde(default, with = "Serving")]
-    services: Services,
-    /// The mean number of cycles between two calls, if it is not that of all readings.
-    think: Option<u32>,
-    /// The instructions that each call executes around the allocator.
-    #[serde(default)]
-    around: u32,
-    /// What programs do between two calls, as `everybuddy simulate --program` has it.
-    #[serde(default)]
-    program: String,
-    /// Numbers of the machine that this reading changes, by the keys of machine files.
-    #[serde(default)]
-    machine: toml::Table,
-    /// An option that the systems that take it have here, such as `state=record`; rows name them as the others do.
-    #[serde(default)]
-    with: String,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "Frees", rename_all = "lowercase")]
-enum Freeing {
-    Own,
-    Other,
-    One,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "Phases", rename_all = "lowercase")]
-enum Meeting {
-    Together,
-    Apart,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "Zones", rename_all = "lowercase")]
-enum Zoning {
-    One,
-    Socket,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "Services", rename_all = "lowercase")]
-enum Serving {
-    Callers,
-    Own,
-}
-
-impl Reading {
-    fn program(&self) -> Result<Program, String> {
-        match &self.program[..] {
-            "" => Ok(Program::default()),
-            text => text.parse().map_err(|what| format!("program: {what}")),
-        }
-    }
-
-    /// Returns a machine with the numbers of this reading.
-    fn hardware(&self, hardware: &Hardware) -> Result<Hardware, String> {
-        machines::with(hardware, &self.machine).map_err(|what| format!("machine: {what}"))
-    }
-
-    /// Returns the systems with the option that those have here that take it.
-    fn specs(&self, specs: &[SystemSpec]) -> Result<Vec<SystemSpec>, String> {
-        if self.with.is_empty() {
-            return Ok(specs.to_vec());
-        }
-        let with = |spec: &SystemSpec| format!("{spec}+{}", self.with).parse().ok();
-        if specs.iter().all(|spec| with(spec).is_none()) {
-            return Err(format!("with: no system takes +{}", self.with));
-        }
-        Ok(specs
-            .iter()
-            .map(|spec| with(spec).unwrap_or(*spec))
-            .collect())
-    }
 }
 
 impl Parameters {
@@ -223,33 +131,22 @@ impl Parameters {
         };
         let mut hardware = machine.hardware;
         hardware.installed = self.installed.unwrap_or(hardware.installed);
+        let loads = choice::workloads(&experiment.workloads)?.into_iter();
+        let loads = loads.map(Load::Workload).collect();
         Ok(Plan {
-            machine: machine.name,
             hardware,
-            loads: choice::workloads(&experiment.workloads)?
-                .into_iter()
-                .map(Load::Workload)
-                .collect(),
-            specs: experiment.specs()?,
             cpus: self.cpus.clone(),
             frames,
-            start: None,
             think: self.think,
-            around: 0,
-            program: Program::default(),
             shrink: self.shrink.max(1).saturating_mul(conditions.shrink.max(1)),
-            phases: Phases::Together,
-            frees: Frees::Own,
-            zones: Zones::One,
             slice: match self.slice {
                 0 => u64::from(u32::MAX),
                 given => given,
             },
             whole_calls: self.whole_calls,
-            services: Services::Callers,
             cut_off,
-            stops: false,
             seeds: (conditions.seed..conditions.seed + seeds).collect(),
+            ..Plan::new(&machine, loads, experiment.specs()?)
         })
     }
 }
@@ -343,7 +240,7 @@ impl Parameters {
         all.any(|(not, under, cpus)| *not == system && under == workload && cpus.contains(&id.cpus))
     }
 
-    /// Simulates all cells of a reading, whose sources have this end. Rows have the names of the systems `named`.
+    /// Simulates all cells of a reading, whose sources have this end. `named` are the experiment's systems.
     fn read(
         &self,
         run: &mut Run<'_, '_>,
@@ -377,18 +274,14 @@ impl Parameters {
             let is_of_all = ["linearity", "scaling_limit"].contains(&row.metric);
             loads.contains(&row.source.as_str()) && !is_of_all
         };
-        let simulated: Vec<String> = plan.specs.iter().map(ToString::to_string).collect();
-        let own = rows.into_iter().filter(is_own).map(|row| {
-            let at = simulated.iter().position(|own| *own == row.name());
-            let spec = at.and_then(|at| named.get(at));
-            Row {
-                experiment: run.experiment.name.clone(),
-                source: source_of(&row.source, row.cpus, end),
-                options: spec.map_or_else(|| row.options.clone(), choice::options),
-                ..row
-            }
+        let own = rows.into_iter().filter(is_own).map(|row| Row {
+            experiment: run.experiment.name.clone(),
+            source: source_of(&row.source, row.cpus, end),
+            ..row
         });
         let mut rows = mean(own.collect(), plan.seeds.len());
+        // The paper's table has the systems without what a reading adds.
+        rename(&mut rows, &plan.specs, named);
         if !self.printed.is_empty() {
             rows.extend(cycles(&rows, plan.hardware.mhz));
         }
@@ -407,6 +300,7 @@ impl Parameters {
         if self.examined.is_some() {
             rows.extend(over_loads(&rows, plan.loads.len(), end));
         }
+        rename(&mut rows, named, &plan.specs);
         Ok(rows)
     }
 }

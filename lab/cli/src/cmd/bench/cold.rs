@@ -15,7 +15,7 @@ use everybuddy_measure::replay::memory::Initial;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::{Error, choice};
 use everybuddy_simulate::machines::{Machine, by_name_or_path};
-use everybuddy_simulate::{Frees, Load, Phases, Plan, Program, Services, Zones};
+use everybuddy_simulate::{Load, Plan, Program};
 
 use super::Arguments;
 use crate::export::Outputs;
@@ -91,16 +91,9 @@ fn predicted(plan: &ColdPlan, swept: u64, machine: &Machine) -> Result<Vec<Row>,
         output::note(&format!("predicting {}", between.name()));
         let (sweep, reach) = between.lines(swept);
         let own = Plan {
-            machine: machine.name.clone(),
-            hardware: machine.hardware,
-            loads: vec![Load::Workload(variant)],
-            specs: specs.clone(),
-            cpus: vec![1],
             frames: u32::try_from(plan.memory.free()).unwrap_or(u32::MAX),
-            start: None,
             // The stores of a call are done before the next one.
             think: 20_000,
-            around: 0,
             program: Program {
                 zeroes: if between.zeroes() { 64 } else { 0 },
                 sweep,
@@ -109,15 +102,8 @@ fn predicted(plan: &ColdPlan, swept: u64, machine: &Machine) -> Result<Vec<Row>,
                 ..Program::default()
             },
             shrink: plan.shrink,
-            phases: Phases::Together,
-            frees: Frees::Own,
-            zones: Zones::One,
-            slice: 0,
-            whole_calls: false,
-            services: Services::Callers,
-            cut_off: None,
-            stops: false,
             seeds: vec![plan.seed],
+            ..Plan::new(machine, vec![Load::Workload(variant)], specs.clone())
         };
         let known = vec![None; own.cells().len()];
         let (rows, _) = own.run(jobs, known, &mut |_, _| Ok(()))?;
