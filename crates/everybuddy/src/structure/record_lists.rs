@@ -103,7 +103,7 @@ impl<P: Platform> Structure<P> for RecordLists<'_, P> {
 
     #[inline]
     fn contains(&self, head: Frame, order: Order) -> bool {
-        // A buddy can lie behind the last frame, where there is no record.
+        // A buddy can start after the last frame, where there is no record.
         let head = self.table().frame(head.index());
         head.is_some_and(|head| self.table().is_of_order(head, order))
     }

@@ -4,7 +4,7 @@
 //! each call is timed apart, between fences.
 //!
 //! # Invariants
-//! Nothing but the call is between two readings of the clock. Frames, metadata and what a program uses lie behind huge
+//! Nothing but the call is between two readings of the clock. Frames, metadata and what a program uses lie in huge
 //! pages where the operating system has them, so that translation of addresses is not what is measured. A section of
 //! calls in which the thread lost its CPU, or next to which the CPU was slow, counts only if there is no other one.
 

@@ -91,7 +91,7 @@ pub struct Hardware {
     pub chains: u16,
     /// The number of stores that a core can have under way; 0 means that it waits for each.
     pub store_buffer: u16,
-    /// The number of lines that a core can be getting; 0 means that there is no limit.
+    /// The most lines that a core fetches at a time; 0 means any number.
     pub fill_buffers: u16,
     /// What waiting costs.
     pub waiters: Waiters,

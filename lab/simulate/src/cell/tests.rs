@@ -349,8 +349,8 @@ fn a_fixed_run_has_these_cycles_on_every_host() {
     });
     let expected = [
         ("is", 8192, 407_311),
-        ("spring", 8192, 425_637),
-        ("everybuddy", 8192, 382_559),
+        ("spring", 8192, 414_731),
+        ("everybuddy", 8192, 379_452),
     ];
     assert_eq!(seen, expected);
 }

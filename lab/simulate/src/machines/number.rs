@@ -154,9 +154,9 @@ pub const NUMBERS: &[Number] = &[
     number!("read_interval", "cycles", "between two reads of a shared line", u32, read_interval),
     number!("locked", "cycles", "atomic read-modify-write of an own line", u32, locked),
     number!("window", "instructions", "executed past a load that misses", u32, window),
-    number!("chains", "loads", "loads that miss that are under way", u16, chains),
+    number!("chains", "loads", "loads that miss and are under way", u16, chains),
     number!("store_buffer", "stores", "stores that are under way", u16, store_buffer),
-    number!("fill_buffers", "lines", "lines that a core is getting", u16, fill_buffers),
+    number!("fill_buffers", "lines", "lines that a core fetches at a time", u16, fill_buffers),
     Number {
         key: "waiters",
         unit: "",
