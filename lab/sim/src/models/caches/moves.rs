@@ -203,7 +203,8 @@ impl Caches {
         };
         let mut done = begin + u64::from(cycles);
         if entry.owner != NOBODY {
-            // The request is on its way to the owner for half of the time. An owner that is getting it has it after that.
+            // The request is on its way to the owner for half of the time. An owner that still gets it has it after
+            // that.
             let kept = Kept {
                 core: entry.owner,
                 from: entry.busy,
