@@ -80,14 +80,14 @@ instructions() { # PROGRAM ARGUMENT...: the number of pairs is appended.
 cost() {
     local program shared system
     have valgrind || return 0
-    cargo build --quiet --release --locked -p everybuddy-example-instructions --bin hit_cost
+    cargo build --quiet --profile counted --locked -p everybuddy-example-instructions --bin hit_cost
     program=$(compile cc cost.c cost -O2 "$prefix/lib/libeverybuddy.a")
     shared=$(compile cc cost.c cost-shared -O2 -L"$prefix/lib" -leverybuddy -Wl,-rpath,"$prefix/lib")
     echo "pair of an allocation and a free of a frame: instructions"
     printf '%-12s %8s %12s %12s\n' system Rust "C, static" "C, shared"
     for system in everybuddy lbs-31 linux-6 llfree bs; do
         printf '%-12s %8d %12d %12d\n' $system \
-            "$(instructions "${CARGO_TARGET_DIR:-target}/release/hit_cost" count $system)" \
+            "$(instructions "${CARGO_TARGET_DIR:-target}/counted/hit_cost" count $system)" \
             "$(instructions "$program" $system)" "$(instructions "$shared" $system)"
     done
 }

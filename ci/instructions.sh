@@ -40,8 +40,8 @@ if [ -n "$parent" ]; then
 fi
 program=${PATHS:-}
 if [ -z "$program" ]; then
-    cargo build --quiet --release --locked -p everybuddy-example-instructions --bin paths
-    program=${CARGO_TARGET_DIR:-target}/release/paths
+    cargo build --quiet --profile counted --locked -p everybuddy-example-instructions --bin paths
+    program=${CARGO_TARGET_DIR:-target}/counted/paths
 fi
 
 # One line of the program's output belongs to one dump, in this order.

@@ -18,7 +18,7 @@ switches ci/mechanisms.tsv "$output"
 run() { # what cargo does in the copy
     CARGO_TARGET_DIR=$output/build cargo "$1" --quiet --locked --manifest-path "$output/tree/Cargo.toml" "${@:2}"
 }
-run build --release -p everybuddy-example-instructions --bin loads
+run build --profile counted -p everybuddy-example-instructions --bin loads
 run test --profile gate -p everybuddy --lib --no-run
 
 counted=(relief:{700,900,995} relief:900/8 'relief:900*8' 'relief:995*4' steady:500 burst:{0,3,9} exit:3/8 'handover:0*2' full:9
@@ -29,13 +29,13 @@ row() { # NAME: a row without this mechanism
     local counts="$output/counts"
     valgrind --tool=callgrind --callgrind-out-file="$counts" --combine-dumps=yes --dump-line=no \
         --toggle-collect='loads::measured::*' --dump-before='loads::finish' --zero-before='loads::discard' \
-        "$output/build/release/loads" "${counted[@]}" >"$output/lines" 2>/dev/null
+        "$output/build/counted/loads" "${counted[@]}" >"$output/lines" 2>/dev/null
     sed -n 's/^totals: //p' "$counts" | head -n "${#counted[@]}" >"$output/totals"
     printf '%s' "$1"
     paste "$output/lines" "$output/totals" | awk -F '\t' '{ printf "\t%.0f", $NF / $2 }'
     awk -F '[\t ,\\]]+' '/^relief:995/ { printf "\t%d", $7 }' "$output/lines"
-    "$output/build/release/loads" "${aged[@]}" | awk -F '\t' '{ printf "\t%d", $4 }'
-    "$output/build/release/loads" "${silent[@]}" | awk -F '\t' '{ printf "\t%d", $5 }'
+    "$output/build/counted/loads" "${aged[@]}" | awk -F '\t' '{ printf "\t%d", $4 }'
+    "$output/build/counted/loads" "${silent[@]}" | awk -F '\t' '{ printf "\t%d", $5 }'
     printf '\t%s\t' "$2"
     run test --profile gate -p everybuddy --lib everybuddy:: 2>/dev/null |
         sed -nE 's/^test result:.* ([0-9]+) failed.*/\1/p' || true

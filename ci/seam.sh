@@ -10,8 +10,8 @@ if ! command -v valgrind >/dev/null; then
     echo "seam: no valgrind (ci/install.sh installs it): skipped"
     exit 77
 fi
-cargo build --quiet --release --locked -p everybuddy-example-instructions --bin hit_cost --bin loads
-program=${CARGO_TARGET_DIR:-target}/release/hit_cost
+cargo build --quiet --profile counted --locked -p everybuddy-example-instructions --bin hit_cost --bin loads
+program=${CARGO_TARGET_DIR:-target}/counted/hit_cost
 
 instructions() { # WHO [VERB]: instructions of a pair, from the difference of two runs
     local few many
@@ -52,7 +52,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 valgrind --tool=callgrind --callgrind-out-file="$folder/dumps" --combine-dumps=yes --dump-line=no \
     --toggle-collect='loads::measured::*' --dump-before='loads::finish' --zero-before='loads::discard' \
-    "${CARGO_TARGET_DIR:-target}/release/loads" relief:{700,800,900,980,990} >"$folder/levels" 2>/dev/null
+    "${CARGO_TARGET_DIR:-target}/counted/loads" relief:{700,800,900,980,990} >"$folder/levels" 2>/dev/null
 sed -n 's/^totals: //p' "$folder/dumps" | head -n "$(wc -l <"$folder/levels")" >"$folder/counts"
 echo "pair of a free and an allocation after memory was full: level, instructions, refusals by order"
 paste "$folder/levels" "$folder/counts" | awk -F '\t' '
@@ -71,7 +71,7 @@ paste "$folder/levels" "$folder/counts" | awk -F '\t' '
 # host.
 table=lab/simulate/src/work.tsv
 accesses() {
-    cargo run --quiet --release --locked -p everybuddy-example-instructions --features accesses --bin accesses
+    cargo run --quiet --profile counted --locked -p everybuddy-example-instructions --features accesses --bin accesses
 }
 if ! diff <(awk -F '\t' -v OFS='\t' 'NR > 1 { print $1, $2, $3, $6, $5 }' $table) <(accesses); then
     echo "seam: paths are other calls, or make other accesses, than in $table (above): run \`ci/work.sh $table\`" >&2

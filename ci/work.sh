@@ -19,7 +19,7 @@ table=lab/simulate/src/work.tsv
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 ci/instructions.sh "$folder/instructions" >/dev/null
-cargo run --quiet --release --locked -p everybuddy-example-instructions --features accesses --bin accesses \
+cargo run --quiet --profile counted --locked -p everybuddy-example-instructions --features accesses --bin accesses \
     >"$folder/accesses"
 awk -F '\t' -v OFS='\t' '
     NR == FNR { calls[$1, $2] = $4; accesses[$1, $2] = $5; next }

@@ -21,10 +21,9 @@ use std::collections::VecDeque;
 
 use everybuddy::{Event, LINE, MetadataPart};
 use everybuddy_sim::{LastAccess, Line, SimCpu, Taped, Write};
-use prost::Message;
 
 use self::schema::{
-    CounterDescriptor, DebugAnnotation, ProcessDescriptor, TYPE_COUNTER, TYPE_INSTANT,
+    CounterDescriptor, DebugAnnotation, Encode, ProcessDescriptor, TYPE_COUNTER, TYPE_INSTANT,
     TYPE_SLICE_BEGIN, TYPE_SLICE_END, ThreadDescriptor, Trace, TracePacket, TrackDescriptor,
     TrackEvent, UNIT_COUNT,
 };
@@ -164,8 +163,7 @@ impl File<'_> {
         let packet = Trace {
             packet: vec![packet],
         };
-        // A vector grows as needed.
-        let _ = packet.encode(&mut self.bytes);
+        packet.write(&mut self.bytes);
     }
 
     fn nanoseconds(&self, cycles: u64) -> u64 {

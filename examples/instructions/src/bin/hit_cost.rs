@@ -1,7 +1,7 @@
 //! What a hit of a per-CPU list costs: through the platform seam, and written by hand.
 //!
-//! `cargo run --release -p everybuddy-example-instructions --bin hit_cost` times pairs of one allocation and one free
-//! of a single frame, interleaved in one run, and prints medians and ratios.
+//! `cargo run --profile counted -p everybuddy-example-instructions --bin hit_cost` times pairs of one allocation
+//! and one free of a single frame, interleaved in one run, and prints medians and ratios.
 //!
 //! `hit_cost inlined` times the same with both calls inlined into the loop: then the compiler keeps plain fields
 //! in registers from the allocation to the release, and may not do so with cells.

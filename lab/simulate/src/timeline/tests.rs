@@ -6,6 +6,7 @@ use std::num::NonZero;
 use everybuddy::CpuId;
 use everybuddy_measure::choice;
 use everybuddy_measure::rows::Row;
+use prost::Message;
 
 use super::*;
 use crate::Services;
