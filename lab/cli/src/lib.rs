@@ -7,6 +7,7 @@
 //! |--------|---------------|
 //! | [`cmd`] | the command line: one file per subcommand |
 //! | [`export`] | results as files: rows as JSON lines and CSV, the page |
+//! | `run` | cells: which are finished, which are left, and what is shown of them |
 //! | `sweep` | grids of cells, here and on clusters; searches |
 //! | [`show`] | results for readers: tables, legends, progress |
 //!
@@ -19,11 +20,11 @@ pub mod cmd;
 mod commit;
 mod digest;
 pub mod export;
-mod finished;
 pub mod left_out;
 pub mod pages;
 #[cfg(target_os = "linux")]
 pub mod recording;
+mod run;
 pub mod show;
 mod signals;
 mod sweep;

@@ -5,6 +5,7 @@
 //! # Invariants
 //! The name of a load is the source of its rows.
 
+use std::fmt;
 use std::sync::Arc;
 
 use everybuddy_workload::Variant;
@@ -12,12 +13,22 @@ use everybuddy_workload::Variant;
 use crate::trace::Traced;
 
 /// What the CPUs do.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum Load {
     /// A workload of the benchmark.
     Workload(&'static Variant),
     /// A trace, whose tasks are dealt out to the CPUs.
     Trace(Arc<Traced>),
+}
+
+/// Different for loads that do something else: it is part of the identity of cells.
+impl fmt::Debug for Load {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Load::Workload(variant) => write!(out, "{variant:?}"),
+            Load::Trace(own) => write!(out, "trace {} {:016x}", own.name(), own.fingerprint()),
+        }
+    }
 }
 
 impl Load {

@@ -7,7 +7,6 @@
 //! that an earlier run has simulated. One load is simulated after the other, and of a load the cells of few CPUs first.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZero;
 use std::ops::Range;
 use std::sync::Arc;
@@ -175,55 +174,10 @@ impl Plan {
         Name(self, id).to_string()
     }
 
-    /// Describes the memory at the start, if it is that of a machine. No other one has the same description.
-    pub fn start_described(&self) -> Option<String> {
-        let map = self.start.as_ref()?;
-        let mut hasher = DefaultHasher::new();
-        map.frames().hash(&mut hasher);
-        for range in map.ranges() {
-            (range.start, range.frames).hash(&mut hasher);
-        }
-        Some(format!("{} ({:016x})", map.label(), hasher.finish()))
-    }
-
-    /// Describes all that the rows of a cell depend on, except the program.
-    pub fn described(&self, id: &CellId) -> String {
-        let load = &self.loads[id.load];
-        let contents = match load {
-            Load::Workload(_) => String::new(),
-            Load::Trace(traced) => format!(" ({:016x})", traced.fingerprint()),
-        };
-        let Plan {
-            machine,
-            hardware,
-            think,
-            around,
-            program,
-            shrink,
-            phases,
-            frees,
-            zones,
-            slice,
-            whole_calls,
-            services,
-            cut_off,
-            ..
-        } = self;
-        let mut more = match around {
-            0 => String::new(),
-            _ => format!("; around {around}"),
-        };
-        if *program != Program::default() {
-            more += &format!("; program {program}");
-        }
-        format!(
-            "{}{contents}; machine {machine}: {hardware:?}; {} frames{}; think {think}; shrink {shrink}; {phases:?}; \
-             {frees:?}; {zones:?}; slice {slice}; whole calls {whole_calls}; {services:?}; cut off {cut_off:?}{more}",
-            self.name(id),
-            self.memory(load, id.cpus),
-            self.start_described()
-                .map_or_else(String::new, |start| format!(" free in {start}")),
-        )
+    /// Returns a text that is different for each cell with other rows: what the simulation takes, and what its rows are
+    /// named by. Only the program is missing, which may simulate the same cell in another way.
+    pub fn identity(&self, id: &CellId) -> String {
+        format!("{:?} {:?}", self.base(id), self.cell_plan(id, false))
     }
 
     /// Simulates the cells that have no rows yet on at most `jobs` threads. Calls `done` with each cell and its rows as
@@ -369,7 +323,12 @@ impl Plan {
     }
 
     fn cell(&self, id: &CellId, is_recorded: bool) -> Result<Cell, Error> {
-        simulate(&CellPlan {
+        simulate(&self.cell_plan(id, is_recorded))
+    }
+
+    /// Returns all that the simulation of a cell depends on.
+    fn cell_plan(&self, id: &CellId, is_recorded: bool) -> CellPlan<'_> {
+        CellPlan {
             hardware: &self.hardware,
             spec: &self.specs[id.spec],
             load: &self.loads[id.load],
@@ -392,7 +351,7 @@ impl Plan {
             zones: self.zones,
             cut_off: self.cut_off,
             is_recorded,
-        })
+        }
     }
 
     /// Returns what the run does not do by default: how rows name it, and how readers do.

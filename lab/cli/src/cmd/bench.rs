@@ -6,14 +6,18 @@
 //! All names are parsed and checked before the first visit, and files are written after the last.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
 use everybuddy_workload::{Variant, WORKLOADS};
 
+use everybuddy_trace::shown;
+
 use crate::export::Outputs;
+use crate::run::{self, Cell, Run, RunOptions, Stage, missing};
 use crate::show::bench::{self as tables, Benchmark};
 use crate::show::{self, output, progress::Progress};
+use crate::sweep::input::Input;
 use everybuddy_measure::Error;
 use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, instructions, start};
@@ -30,6 +34,7 @@ use everybuddy_measure::touched::Ablation;
 
 use super::files::{Files, Sinks};
 use super::numbers;
+use super::reproduce;
 use super::start::Start;
 
 mod cold;
@@ -117,6 +122,15 @@ pub(super) struct Arguments {
     predict: Option<String>,
 
     #[command(flatten)]
+    run: RunOptions,
+
+    /// Measure nothing: take the rows from FILE, the --json of an earlier run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "systems", "all", "peers", "peer", "threads",
+        "memory", "start", "machine", "rounds", "seed", "shrink", "ablate", "instructions", "check", "cold", "predict",
+        "resume", "jobs"])]
+    rows: Option<PathBuf>,
+
+    #[command(flatten)]
     files: Files,
 
     /// Run N rounds of a workload, for callgrind
@@ -130,6 +144,9 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    if let Some(file) = &arguments.rows {
+        return earlier(&arguments, file);
+    }
     if arguments.cold {
         return cold::run(&arguments);
     }
@@ -144,7 +161,16 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "--threads 1: no workload is left, because handover needs two threads",
         ));
     }
-    let baseline = baseline(&arguments, &plan)?;
+    if let Some(name) = &arguments.baseline {
+        baseline(
+            name,
+            &plan
+                .contenders
+                .iter()
+                .map(ContenderSpec::name)
+                .collect::<Vec<_>>(),
+        )?;
+    }
     if !arguments.check {
         bench::vet(&plan, &Timer::calibrated(), &mut Arena::default())?;
     }
@@ -156,11 +182,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         .machine
         .map_or(plan.memory.frames, |size| size.frames);
     let machine = Machine::sized(Some(frames), cpus);
-    let stage = Stage { sinks: &sinks };
+    let own = Own {
+        sinks: &sinks,
+        options: &arguments.run,
+        peers: &arguments.peer,
+    };
     let (rows, passed) = match (arguments.instructions, arguments.check) {
-        (true, _) => (stage.count(&plan)?, Ok(())),
-        (_, true) => stage.check(&plan)?,
-        _ => stage.measure(&plan, machine, baseline)?,
+        (true, _) => (own.count(&plan)?, Ok(())),
+        (_, true) => own.check(&plan)?,
+        _ => own.measure(&plan, machine, arguments.baseline.as_deref())?,
     };
     let mut rows = rows;
     let mut experiment = claim::bench::EXPERIMENT.to_string();
@@ -224,12 +254,15 @@ fn duration(plan: &BenchPlan) -> Option<String> {
     ))
 }
 
-/// The destination of tables.
-struct Stage<'s> {
+/// How a benchmark runs, and the destination of its tables.
+struct Own<'s> {
     sinks: &'s Sinks,
+    options: &'s RunOptions,
+    /// The shared libraries of contenders.
+    peers: &'s [PathBuf],
 }
 
-impl Stage<'_> {
+impl Own<'_> {
     fn print(&self, text: &str) -> Result<(), Error> {
         self.sinks.print(text)
     }
@@ -238,51 +271,76 @@ impl Stage<'_> {
         self.sinks.style()
     }
 
+    /// Runs all passes as one cell: they take turns, so that a part of them has no result.
+    fn rows(
+        &self,
+        (what, plan): (&str, &BenchPlan),
+        machine: Option<Machine>,
+        passes: u64,
+        work: impl FnOnce(&Stage<'_>) -> Result<Vec<Row>, Error>,
+    ) -> Result<Vec<Row>, Error> {
+        let mut identity = format!("{what} {plan:?} {machine:?} {}", run::host());
+        for path in self.peers {
+            identity += &Input::other(Path::new(""), &path.to_string_lossy())?.to_string();
+        }
+        let cell = Cell {
+            name: what.to_string(),
+            identity: Some(identity),
+            table: 0,
+            weight: passes,
+            passes: Some(passes),
+        };
+        let (store, jobs) = (self.options.store()?, self.options.jobs());
+        let run = Run::new(vec![cell], store, jobs, missing);
+        let known = run.go(
+            |_, _| Ok(()),
+            |stage| match &stage.known()[0] {
+                Some(_) => Ok(()),
+                None => stage.ended(0, Some(work(stage)?)),
+            },
+        )?;
+        Ok(known.into_iter().flatten().flatten().collect())
+    }
+
     fn measure(
         &self,
         plan: &BenchPlan,
         machine: Machine,
-        baseline: Option<usize>,
+        baseline: Option<&str>,
     ) -> Result<Judged, Error> {
         let host = HostInfo::look();
         let timer = Timer::calibrated();
-        let mut arena = Arena::default();
-        arena.place(Some(machine));
         if let Some(text) = duration(plan) {
             output::note(&text);
         }
-        let progress = Progress::new(plan.visits());
-        let results = bench::measure(plan, &timer, &mut arena, |what| {
-            progress.says(what);
-            progress.step();
+        let mut huge = None;
+        let exported = self.rows(("bench", plan), Some(machine), plan.visits(), |stage| {
+            let mut arena = Arena::default();
+            arena.place(Some(machine));
+            let results = bench::measure(plan, &timer, &mut arena, |what| stage.step(what))?;
+            huge = results.huge;
+            let starts = start::measure(plan, Some(machine))?;
+            let mut rows = rows::of(&results);
+            rows.extend(rows::of_starts(&starts, plan.seed));
+            Ok(rows)
         })?;
-        let starts = start::measure(plan, Some(machine))?;
-        progress.done();
-        let style = self.style();
-        let mut exported = rows::of(&results);
-        exported.extend(rows::of_starts(&starts, plan.seed));
-        let benchmark = Benchmark::of(plan, &exported);
-        self.print(&benchmark.times(&style))?;
-        if let Some(baseline) = baseline {
-            self.print(&benchmark.relative(baseline, &style))?;
-        }
-        self.print(&benchmark.starts(&style))?;
         // Neither shortened sections nor fewer rounds decide anything, and claims are about memory that is free.
         // They were written for calls alone, too.
         let uses_frames = plan.variants.iter().any(|variant| variant.touches);
         let decides = plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS && !uses_frames;
-        let verdicts: Vec<(Claim, Verdict)> = if decides && plan.memory.initial == Initial::Fresh {
-            claim::bench::judge(&exported)?
-        } else {
-            Vec::new()
-        };
-        self.print(&show::claims::listed(&verdicts, &style))?;
-        let huge = results.huge;
+        let decides = decides && plan.memory.initial == Initial::Fresh;
+        let style = self.style();
+        let benchmark = Benchmark::of(&exported);
+        let passed = tables(
+            self.sinks,
+            &benchmark,
+            baseline,
+            decides.then_some(&exported[..]),
+        )?;
         self.print(&tables::closing(
             plan, &benchmark, huge, &host, &timer, &style,
         ))?;
-        let judged = verdicts.iter().map(|(claim, verdict)| ("", claim, verdict));
-        Ok((exported, show::claims::none_failed(judged)))
+        Ok((exported, passed))
     }
 
     fn check(&self, plan: &BenchPlan) -> Result<Judged, Error> {
@@ -312,21 +370,75 @@ impl Stage<'_> {
             .iter()
             .filter(|v| v.threads == 1 && !v.counts_large_blocks);
         let variants: Vec<&'static Variant> = one_thread.copied().collect();
-        let progress = Progress::new((variants.len() * plan.contenders.len()) as u64);
-        let mut exported = Vec::new();
-        for variant in variants {
-            for contender in &plan.contenders {
-                progress.says(variant.name);
-                let count = instructions::count(contender, variant)?;
-                exported.extend(count.map(|c| rows::of_instructions(contender, variant.name, c)));
-                progress.step();
+        let passes = (variants.len() * plan.contenders.len()) as u64;
+        let exported = self.rows(("instructions", plan), None, passes, |stage| {
+            let mut all = Vec::new();
+            for variant in variants {
+                for contender in &plan.contenders {
+                    stage.says(variant.name);
+                    let count = instructions::count(contender, variant)?;
+                    all.extend(count.map(|c| rows::of_instructions(contender, variant.name, c)));
+                    stage.step(variant.name);
+                }
             }
-        }
-        progress.done();
-        let benchmark = Benchmark::of(plan, &exported);
-        self.print(&benchmark.instructions(&self.style()))?;
+            Ok(all)
+        })?;
+        self.print(&Benchmark::of(&exported).instructions(&self.style()))?;
         Ok(exported)
     }
+}
+
+/// Prints the tables of times, and the verdicts on `judged`, the rows that decide claims. Returns whether none failed.
+fn tables(
+    sinks: &Sinks,
+    benchmark: &Benchmark<'_>,
+    baseline: Option<&str>,
+    judged: Option<&[Row]>,
+) -> Result<Result<(), Error>, Error> {
+    let style = sinks.style();
+    sinks.print(&benchmark.times(&style))?;
+    if let Some(name) = baseline {
+        let at = self::baseline(name, benchmark.names())?;
+        sinks.print(&benchmark.relative(at, &style))?;
+    }
+    sinks.print(&benchmark.starts(&style))?;
+    let verdicts: Vec<(Claim, Verdict)> = match judged {
+        Some(rows) => claim::bench::judge(rows)?,
+        None => Vec::new(),
+    };
+    sinks.print(&show::claims::listed(&verdicts, &style))?;
+    let judged = verdicts.iter().map(|(claim, verdict)| ("", claim, verdict));
+    Ok(show::claims::none_failed(judged))
+}
+
+/// Shows the rows of an earlier run.
+fn earlier(arguments: &Arguments, file: &Path) -> Result<(), Error> {
+    let rows = reproduce::earlier(file)?;
+    let benchmark = Benchmark::of(&rows);
+    if benchmark.names().is_empty() {
+        return Err(Error::usage(format!(
+            "--rows: {}: it has no rows of a benchmark in free memory\nhelp: --rows takes what `everybuddy bench \
+             --json FILE` wrote",
+            shown(file)
+        )));
+    }
+    let mut outputs = Outputs::beside(vec![file.to_path_buf()]);
+    let sinks = arguments.files.open(&mut outputs)?;
+    if rows.iter().any(|row| row.metric == "instructions") {
+        sinks.print(&benchmark.instructions(&sinks.style()))?;
+    } else {
+        let passed = tables(
+            &sinks,
+            &benchmark,
+            arguments.baseline.as_deref(),
+            Some(&rows),
+        )?;
+        let from = format!("Measured by the machine that wrote {}.\n", shown(file));
+        sinks.print(&(benchmark.variants(&sinks.style()) + &from))?;
+        sinks.write(&rows)?;
+        return passed;
+    }
+    sinks.write(&rows)
 }
 
 /// Runs rounds of a workload for callgrind. Prints the number of operations, unless the contender cannot run it.
@@ -412,18 +524,13 @@ fn check_ablation(plan: &BenchPlan) -> Result<(), Error> {
 }
 
 /// Finds the contender that is the baseline.
-fn baseline(arguments: &Arguments, plan: &BenchPlan) -> Result<Option<usize>, Error> {
-    let Some(name) = &arguments.baseline else {
-        return Ok(None);
-    };
-    let names: Vec<String> = plan.contenders.iter().map(ContenderSpec::name).collect();
-    match names.iter().position(|other| other == name) {
-        Some(position) => Ok(Some(position)),
-        None => Err(Error::usage(format!(
+fn baseline(name: &str, names: &[String]) -> Result<usize, Error> {
+    names.iter().position(|other| other == name).ok_or_else(|| {
+        Error::usage(format!(
             "--baseline {name}: this contender is not part of the run\nhelp: choose one of {}",
             names.join(", ")
-        ))),
-    }
+        ))
+    })
 }
 
 fn threads(arguments: &Arguments) -> Result<Vec<u16>, Error> {

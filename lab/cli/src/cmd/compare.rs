@@ -7,7 +7,8 @@
 
 mod earlier;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use everybuddy::SystemSpec;
@@ -15,7 +16,9 @@ use everybuddy_trace::{Leniency, Owners, resolve};
 
 use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Outputs};
-use crate::show::{self, output, progress::Progress, systems};
+use crate::run::{self, Cell, Known, Run, RunOptions, missing};
+use crate::show::{self, output, systems};
+use crate::sweep::input::Input;
 use everybuddy_measure::Error;
 use everybuddy_measure::answer;
 use everybuddy_measure::choice;
@@ -25,12 +28,14 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::replay::machine::Machine;
 use everybuddy_measure::replay::memory::{Initial, Memory};
+use everybuddy_measure::replay::outcome::Comparison;
 use everybuddy_measure::replay::{self, ComparePlan, Script};
 use everybuddy_measure::rows::table::Which;
 use everybuddy_measure::rows::{Row, comparison as rows};
 use everybuddy_measure::size::Size;
 use everybuddy_measure::sizes;
 
+use self::earlier::Earlier;
 use super::files::{Files, Sinks};
 use super::numbers::{at_least_one, threads};
 use super::start::Start;
@@ -96,11 +101,14 @@ pub(super) struct Arguments {
     no_html: bool,
 
     #[command(flatten)]
+    run: RunOptions,
+
+    #[command(flatten)]
     files: Files,
 
     /// Measure nothing: take the rows from FILE, the --json of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["systems", "machine", "memory", "aged", "start",
-        "touch", "sizes", "seed"])]
+        "touch", "sizes", "seed", "resume", "jobs"])]
     rows: Option<PathBuf>,
 
     /// Show all columns and counters instead of the most important ones
@@ -177,30 +185,65 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         ));
     }
     let host = HostInfo::look();
-    let progress = Progress::new(plan(None, Initial::Fresh).passes() * scripts.len() as u64);
     let timer = Timer::calibrated();
     let style = sinks.style();
-    let mut arena = Arena::default();
     let which = which(&arguments);
+    let plans: Vec<ComparePlan> = scripts
+        .iter()
+        .map(|own| plan(Some(own.room(&arguments)), own.initial.clone()))
+        .collect();
+    let cells: Result<Vec<Cell>, Error> = (0..scripts.len())
+        .map(|at| cell(&arguments, &names[at], (&scripts[at], &plans[at]), at))
+        .collect();
+    let (store, jobs) = (arguments.run.store()?, arguments.run.jobs());
+    let run = Run::new(cells?, store, jobs, missing);
+    // What only a replay knows of a comparison: its charts. One that was finished before has none.
+    let measured = Mutex::new(vec![None; scripts.len()]);
     let mut comparisons = Vec::with_capacity(scripts.len());
     let mut results: Vec<Vec<Row>> = Vec::with_capacity(scripts.len());
     let mut answers = Vec::with_capacity(scripts.len());
-    for (subject, division) in scripts.iter().zip(divisions) {
-        let script = &subject.script;
-        progress.says(&script.name);
-        arena.divide(division);
-        arena.place(Some(subject.machine));
-        let plan = plan(Some(subject.room(&arguments)), subject.initial.clone());
-        let comparison = replay::compare(script, &plan, &timer, &mut arena, || progress.step())?;
-        let rows = rows::of(&comparison, &timer, plan.seed, given);
+    let table = |at: usize, known: &Known| {
+        let Some(rows) = known[at].clone() else {
+            return Ok(());
+        };
+        let own = measured.lock().unwrap_or_else(PoisonError::into_inner)[at].take();
+        let comparison: Comparison = match own {
+            Some(own) => own,
+            None => Earlier::of(Path::new(names[at].as_str()), rows.clone())?
+                .comparison(&scripts[at])?,
+        };
         let answer = answer::of(&comparison, &rows, host.was_busy());
-        let text = show::comparison::text(&comparison, &rows, answer.as_ref(), which, &style);
-        progress.hidden(|| print(&text))?;
+        print(&show::comparison::text(
+            &comparison,
+            &rows,
+            answer.as_ref(),
+            which,
+            &style,
+        ))?;
         answers.push(answer);
         comparisons.push(comparison);
         results.push(rows);
-    }
-    progress.done();
+        Ok(())
+    };
+    run.go(table, |stage| {
+        let mut arena = Arena::default();
+        let all = scripts.iter().zip(&plans).zip(divisions);
+        for (at, ((subject, plan), division)) in all.enumerate() {
+            let script = &subject.script;
+            if stage.known()[at].is_some() {
+                continue;
+            }
+            stage.says(&script.name);
+            arena.divide(division);
+            arena.place(Some(subject.machine));
+            let step = || stage.step(&script.name);
+            let own = replay::compare(script, plan, &timer, &mut arena, step)?;
+            let rows = rows::of(&own, &timer, plan.seed, given);
+            measured.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(own);
+            stage.ended(at, Some(rows))?;
+        }
+        Ok(())
+    })?;
     print(&show::comparison::closing(
         &comparisons,
         &results,
@@ -228,6 +271,35 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         page.write(&report)?;
     }
     sinks.write(&results.concat())
+}
+
+/// Returns a comparison on a trace as a cell of a run.
+fn cell(
+    arguments: &Arguments,
+    name: &str,
+    (subject, plan): (&OnMachine, &ComparePlan),
+    table: usize,
+) -> Result<Cell, Error> {
+    let folder = Path::new("");
+    let mut identity = format!(
+        "{plan:?} {:?} {:?} {:?} {} {}",
+        subject.machine,
+        arguments.cpus,
+        arguments.sizes_first,
+        arguments.lenient,
+        run::host()
+    );
+    identity += &Input::trace(folder, name)?.to_string();
+    for path in &arguments.sizes {
+        identity += &Input::other(folder, &path.to_string_lossy())?.to_string();
+    }
+    Ok(Cell {
+        name: subject.script.name.clone(),
+        identity: Some(identity),
+        table,
+        weight: plan.passes(),
+        passes: Some(plan.passes()),
+    })
 }
 
 /// Prepares the page, if one is wanted.

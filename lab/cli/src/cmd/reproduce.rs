@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, value_parser};
 
-use crate::digest;
 use crate::export::page::{Page, study};
 use crate::export::{Output, Outputs, json, refused};
-use crate::show::{claims, experiments, output, progress::Progress};
-use crate::sweep::folder::Folder;
+use crate::run::store::Store;
+use crate::run::{self, Cell, Known, Run, RunOptions, Stage, missing};
+use crate::show::{claims, experiments, output};
+use crate::sweep::input::Input;
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{Claim, Verdict};
 use everybuddy_measure::library;
@@ -30,9 +30,8 @@ use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::rows::Row;
 use everybuddy_papers::list;
 use everybuddy_papers::shared::figure::Drawing;
-use everybuddy_papers::shared::method::{Bench, Cells, Conditions, NoCells};
+use everybuddy_papers::shared::method::{Bench, Cells, Conditions, Measure, NoCells};
 use everybuddy_papers::{Experiment, named, run_of};
-use everybuddy_simulate::jobs::each;
 
 use super::files::Files;
 
@@ -57,16 +56,15 @@ pub(super) struct Arguments {
     svg: Option<PathBuf>,
 
     /// Measure nothing: take the rows from FILE, the --json of an earlier run
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink", "resume"])]
     rows: Option<PathBuf>,
 
     /// Run all assumptions, CPUs and seeds that experiments list; some take hours
     #[arg(long)]
     full: bool,
 
-    /// Keep finished cells of simulated experiments in DIR, and simulate the rest
-    #[arg(long, value_name = "DIR", conflicts_with = "rows")]
-    cells: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunOptions,
 
     /// Set the seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -113,20 +111,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             ..HostInfo::default()
         },
     };
-    let mut steps = 0;
-    for own in &chosen {
-        steps += list::method(own)?.steps(own);
-    }
-    let cells = Mutex::new(cells(arguments.cells.as_deref())?);
-    let progress = Progress::new(steps);
     let timer = Timer::calibrated();
-    let tools = Tools {
-        conditions,
-        progress: &progress,
-        timer: &timer,
-        cells: &cells,
-        all_cpus: Mutex::new(()),
-    };
     let mut study = page
         .is_some()
         .then(|| study::study(&machine, &timer, &conditions));
@@ -145,7 +130,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let mut text = experiments::head(own, &style);
         text += &experiments::tables(own, &rows, &style);
         text += &experiments::verdicts(own, verdicts.as_deref(), &style);
-        progress.hidden(|| print(&text))?;
+        print(&text)?;
         let is_shown = picture.is_some() || study.is_some();
         let drawing = is_shown.then(|| list::draw(own, &rows)).flatten();
         if let (Some(picture), Some(drawing)) = (picture, &drawing) {
@@ -160,7 +145,46 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Ok(())
     };
     match &earlier {
-        None => tools.measure_all(&chosen, &mut show)?,
+        None => {
+            let mut methods = Vec::with_capacity(chosen.len());
+            for own in &chosen {
+                methods.push(list::method(own)?);
+            }
+            let order = in_turn(&methods);
+            let cells = order.iter().zip(0..).map(|(at, table)| {
+                let own = &chosen[*at];
+                cell(own, methods[*at].as_ref(), &conditions, table)
+            });
+            let store = arguments.run.store()?;
+            let mut kept: Box<dyn Cells + Send> = match store.clone() {
+                None => Box::new(NoCells),
+                Some(store) => Box::new(Kept(store)),
+            };
+            let jobs = arguments.run.jobs();
+            let cells: Result<Vec<Cell>, Error> = cells.collect();
+            let run = Run::new(cells?, store, jobs, missing);
+            let table = |table: usize, known: &Known| match &known[table] {
+                Some(rows) => show(order[table], rows.clone()),
+                None => Ok(()),
+            };
+            run.go(table, |stage| {
+                let tools = Tools {
+                    conditions,
+                    timer: &timer,
+                    cells: &Mutex::new(kept.as_mut()),
+                    all_cpus: Mutex::new(()),
+                };
+                let work = |at: usize| {
+                    let own = order[at];
+                    tools.measure(&chosen[own], methods[own].as_ref(), stage)
+                };
+                let is_timed = |at: &usize| methods[order[*at]].is_timed();
+                let (timed, counted): (Vec<usize>, Vec<usize>) =
+                    (0..order.len()).partition(is_timed);
+                stage.each(counted, jobs, work)?;
+                stage.each(timed, NonZero::<usize>::MIN, work)
+            })?;
+        }
         Some(rows) => {
             for (at, own) in chosen.iter().enumerate() {
                 let own = rows.iter().filter(|row| is_of(own, row));
@@ -168,7 +192,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             }
         }
     }
-    progress.done();
     if earlier.is_none() {
         print(&experiments::closing(&chosen, &machine, &timer, &style))?;
     }
@@ -187,61 +210,62 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 /// The claims of an experiment with their verdicts.
 type Judged = Vec<(Claim, Verdict)>;
 
+/// Returns the positions of experiments in the order in which they are measured and shown: those that are not timed,
+/// and then those that are, which have the machine to themselves.
+fn in_turn(methods: &[Box<dyn Measure>]) -> Vec<usize> {
+    let (timed, counted): (Vec<usize>, Vec<usize>) =
+        (0..methods.len()).partition(|at| methods[*at].is_timed());
+    [counted, timed].concat()
+}
+
+/// Returns an experiment as a cell of a run. One that is simulated consists of cells that are kept themselves.
+fn cell(
+    own: &Experiment,
+    method: &dyn Measure,
+    conditions: &Conditions,
+    table: usize,
+) -> Result<Cell, Error> {
+    let passes = method.steps(own);
+    let mut identity = format!("{own:?} {conditions:?}");
+    if method.is_timed() {
+        identity += &run::host();
+    }
+    for name in own.traces() {
+        let input = Input::trace(Path::new(""), &name)?;
+        identity += &format!(" {input}");
+    }
+    Ok(Cell {
+        name: own.name.clone(),
+        identity: (!method.uses_all_cpus()).then_some(identity),
+        table,
+        weight: passes,
+        passes: Some(passes),
+    })
+}
+
 /// What all experiments of a run are measured with.
 struct Tools<'t> {
     conditions: Conditions,
-    progress: &'t Progress,
     timer: &'t Timer,
-    cells: &'t Mutex<Box<dyn Cells + Send>>,
+    cells: &'t Mutex<&'t mut (dyn Cells + Send)>,
     /// Held by an experiment that uses all CPUs itself.
     all_cpus: Mutex<()>,
 }
 
 impl Tools<'_> {
-    /// Measures all experiments, and passes the position and the rows of each to `show`. Those that are not timed come
-    /// first, several at the same time; then each of the others has the machine to itself. Both follow the list.
-    fn measure_all(
+    fn measure(
         &self,
-        chosen: &[Experiment],
-        show: &mut dyn FnMut(usize, Vec<Row>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let (mut timed, mut counted) = (Vec::new(), Vec::new());
-        for (at, own) in chosen.iter().enumerate() {
-            if list::method(own)?.is_timed() {
-                timed.push(at)
-            } else {
-                counted.push(at)
-            }
-        }
-        let mut waiting: Vec<Option<Vec<Row>>> = vec![None; counted.len()];
-        let mut next = 0;
-        let work = |at: usize| self.measure(&chosen[counted[at]]);
-        each(jobs(), counted.len(), work, &mut |at, rows| {
-            waiting[at] = Some(rows);
-            while let Some(rows) = waiting.get_mut(next).and_then(Option::take) {
-                show(counted[next], rows)?;
-                next += 1;
-            }
-            Ok(())
-        })?;
-        for at in timed {
-            show(at, self.measure(&chosen[at])?)?;
-        }
-        Ok(())
-    }
-
-    fn measure(&self, own: &Experiment) -> Result<Vec<Row>, Error> {
-        self.progress.says(&own.name);
+        own: &Experiment,
+        method: &dyn Measure,
+        stage: &Stage<'_>,
+    ) -> Result<Vec<Row>, Error> {
+        stage.says(&own.name);
         let mut bench = Bench {
             timer: self.timer,
             arena: &mut Arena::default(),
-            step: &mut |what| {
-                self.progress.says(&format!("{}: {what}", own.name));
-                self.progress.step();
-            },
+            step: &mut |what| stage.step(&format!("{}: {what}", own.name)),
             cells: &mut Shared(self.cells),
         };
-        let method = list::method(own)?;
         let alone = method.uses_all_cpus().then(|| self.all_cpus.lock());
         let rows = method.run(own, &self.conditions, &mut bench);
         drop(alone);
@@ -249,68 +273,35 @@ impl Tools<'_> {
     }
 }
 
-/// Returns how many experiments run at the same time if they are not timed.
-fn jobs() -> NonZero<usize> {
-    thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN)
-}
-
 /// The finished cells, for experiments that run at the same time.
-struct Shared<'s>(&'s Mutex<Box<dyn Cells + Send>>);
-
-impl Shared<'_> {
-    fn all(&self) -> MutexGuard<'_, Box<dyn Cells + Send>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+struct Shared<'s>(&'s Mutex<&'s mut (dyn Cells + Send)>);
 
 impl Cells for Shared<'_> {
     fn known(&mut self, described: &str) -> Result<Option<Vec<Row>>, Error> {
-        self.all().known(described)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .known(described)
     }
 
     fn finished(&mut self, described: &str, rows: &[Row]) -> Result<(), Error> {
-        self.all().finished(described, rows)
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.finished(described, rows)
     }
 }
 
-/// The finished cells of simulated experiments, in a folder.
-struct Kept {
-    folder: Folder,
-    /// The identity of the program.
-    program: String,
-}
-
-impl Kept {
-    fn key(&self, described: &str) -> String {
-        digest::of([self.program.as_bytes(), described.as_bytes()])
-    }
-}
+/// The finished cells of simulated experiments.
+struct Kept(Store);
 
 impl Cells for Kept {
     fn known(&mut self, described: &str) -> Result<Option<Vec<Row>>, Error> {
-        let key = self.key(described);
-        Ok(self.folder.rows(&key).unwrap_or_else(|why| {
-            output::note(&format!(
-                "the file of cell {key} is damaged: {why}; the cell is simulated again"
-            ));
-            None
-        }))
+        let key = Store::key(described);
+        Ok(self.0.known(&key, "of an experiment", &mut output::note))
     }
 
     fn finished(&mut self, described: &str, rows: &[Row]) -> Result<(), Error> {
-        self.folder.finish(&self.key(described), rows)
+        self.0.finish(&Store::key(described), rows)
     }
-}
-
-/// Opens the folder of finished cells, if there is one.
-fn cells(path: Option<&Path>) -> Result<Box<dyn Cells + Send>, Error> {
-    Ok(match path {
-        None => Box::new(NoCells),
-        Some(path) => Box::new(Kept {
-            folder: Folder::of_cells(path)?,
-            program: digest::program(),
-        }),
-    })
 }
 
 /// Reads the rows of an earlier run. No two of them have different values of the same number.

@@ -23,15 +23,16 @@ use everybuddy_measure::touched::Ablation;
 use everybuddy_measure::{Error, choice};
 use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
 use everybuddy_simulate::{Load, Plan};
+use everybuddy_trace::shown;
 
 use crate::export::Outputs;
-use crate::finished;
+use crate::run::{Run, RunOptions, missing};
 use crate::show::output::{self, Style};
 use crate::show::progress::Progress;
 use crate::show::scaling;
 
 use super::files::Files;
-use super::simulate;
+use super::{reproduce, simulate};
 
 /// The loads: bursts that exceed most lists, batches that fit into most, and frames that another CPU frees.
 const LOADS: [&str; 3] = ["burst:random", "batch", "handover"];
@@ -86,17 +87,21 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = BenchPlan::ROUNDS, value_parser = value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Append finished predictions to FILE; with the FILE of an interrupted run, predict the rest
-    #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunOptions,
+
+    /// Measure and predict nothing: take the rows from FILE, the --json of an earlier run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "systems", "workloads", "cpus", "predict",
+        "rounds", "resume", "jobs", "shrink", "locks"])]
+    rows: Option<PathBuf>,
 
     /// Shorten everything N times more (smoke test; do not use the results)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1024))]
     shrink: u32,
 
     /// Compare small programs of two CPUs that take turns at a lock, instead of systems
-    #[arg(long, conflicts_with_all = ["systems", "workloads", "cpus", "predict", "rounds", "resume", "shrink", "json",
-        "csv", "parquet"])]
+    #[arg(long, conflicts_with_all = ["systems", "workloads", "cpus", "predict", "rounds", "resume", "jobs", "shrink",
+        "json", "csv", "parquet"])]
     locks: bool,
 
     #[command(flatten)]
@@ -105,6 +110,9 @@ pub(super) struct Arguments {
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
+    if let Some(file) = &arguments.rows {
+        return earlier(&arguments, file);
+    }
     let machine = match &arguments.machine {
         Some(name) => {
             let machine = by_name_or_path(name)?;
@@ -124,9 +132,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Some(measured(&arguments, &plan)?)
     };
-    let mut outputs = Outputs::beside(arguments.resume.clone().into_iter().collect());
-    let sinks = arguments.files.open(&mut outputs)?;
-    let mut rows = predict(&plan, arguments.resume.as_deref())?;
+    let sinks = arguments.files.open(&mut Outputs::default())?;
+    let mut rows = predict(&plan, &arguments.run)?;
     if let Some(bench) = bench {
         rows.extend(measure(&bench, &machine)?);
     }
@@ -137,7 +144,28 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         moved.iter().for_each(|moved| output::note(moved));
     }
     let host = (!arguments.predict).then(HostInfo::look);
-    sinks.print(&scaling::text(&plan, &rows, host.as_ref(), &sinks.style()))?;
+    sinks.print(&scaling::text(FRAMES, &rows, host.as_ref(), &sinks.style()))?;
+    sinks.write(&rows)
+}
+
+/// Shows the rows of an earlier run.
+fn earlier(arguments: &Arguments, file: &Path) -> Result<(), Error> {
+    let rows = reproduce::earlier(file)?;
+    if !rows.iter().any(|row| row.metric == "predicted_throughput") {
+        return Err(Error::usage(format!(
+            "--rows: {}: it has no predictions\nhelp: --rows takes what `everybuddy scaling --json FILE` wrote",
+            shown(file)
+        )));
+    }
+    let sinks = arguments
+        .files
+        .open(&mut Outputs::beside(vec![file.to_path_buf()]))?;
+    let is_measured = rows.iter().any(|row| row.metric == "throughput");
+    let host = is_measured.then(|| HostInfo {
+        processor: Some(format!("the machine that wrote {}", shown(file))),
+        ..HostInfo::default()
+    });
+    sinks.print(&scaling::text(FRAMES, &rows, host.as_ref(), &sinks.style()))?;
     sinks.write(&rows)
 }
 
@@ -215,50 +243,43 @@ fn measured(arguments: &Arguments, plan: &Plan) -> Result<BenchPlan, Error> {
 }
 
 /// Simulates the plan on its machine and on the two extremes, and returns the predictions.
-fn predict(plan: &Plan, resume: Option<&Path>) -> Result<Vec<Row>, Error> {
-    let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
-    let cells = plan.cells();
-    if cells.is_empty() {
+fn predict(plan: &Plan, options: &RunOptions) -> Result<Vec<Row>, Error> {
+    let count = plan.cells().len();
+    if count == 0 {
         return Err(Error::usage(
             "nothing to predict: the workloads need more CPUs\nhelp: choose other --workloads, or more --cpus",
         ));
     }
     let [fast, slow] = extremes(&plan.hardware);
     let machines = [("as it is", plan.hardware), ("fast", fast), ("slow", slow)];
-    let names = machines.iter().flat_map(|(name, _)| {
-        let of = move |id| format!("{name}: {}", plan.name(id));
-        cells.iter().map(of)
-    });
-    let names: Vec<String> = names.collect();
-    let run = simulate::described(plan);
-    let (mut file, known) = finished::resumed(resume, &run, &names)?;
-    let left = known.iter().filter(|own| own.is_none()).count();
-    finished::note(names.len(), left, "predictions");
-    let progress = Progress::new(left as u64);
-    let mut rows: Vec<Row> = Vec::new();
-    for ((name, hardware), known) in machines.into_iter().zip(known.chunks(cells.len())) {
-        let own = Plan {
+    let plans = machines.map(|(name, hardware)| {
+        let plan = Plan {
             hardware,
             ..plan.clone()
         };
-        let (found, _) = own.run(jobs, known.to_vec(), &mut |id, rows| {
-            let cell = format!("{name}: {}", plan.name(id));
-            progress.says(&format!("predicting, machine {cell}"));
-            progress.step();
-            match (&mut file, rows) {
-                (Some(file), Some(rows)) => file.add(&cell, rows),
-                _ => Ok(()),
+        (format!("predicting, machine {name}"), plan)
+    });
+    let cells = plans
+        .iter()
+        .flat_map(|(name, plan)| simulate::of_plan(plan, name, |_| 0));
+    let run = Run::new(cells.collect(), options.store()?, options.jobs(), missing);
+    let mut rows: Vec<Row> = Vec::new();
+    run.go(
+        |_, _| Ok(()),
+        |stage| {
+            for (at, (_, own)) in plans.iter().enumerate() {
+                let (found, _) = simulate::simulate(own, at * count, stage)?;
+                let rates = found.into_iter().filter(|row| row.metric == "throughput");
+                rows.extend(rates.map(|row| Row {
+                    experiment: "scaling".to_string(),
+                    platform: Platform::Sim(plan.machine.clone()),
+                    metric: "predicted_throughput",
+                    ..row
+                }));
             }
-        })?;
-        let rates = found.into_iter().filter(|row| row.metric == "throughput");
-        rows.extend(rates.map(|row| Row {
-            experiment: "scaling".to_string(),
-            platform: Platform::Sim(plan.machine.clone()),
-            metric: "predicted_throughput",
-            ..row
-        }));
-    }
-    progress.done();
+            Ok(())
+        },
+    )?;
     let each = rows.len() / 3;
     let mut joined = Vec::new();
     for at in 0..each {

@@ -7,10 +7,7 @@
 
 use everybuddy_trace::{by_name, shown};
 use std::collections::BTreeSet;
-use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, value_parser};
@@ -19,30 +16,26 @@ use everybuddy_measure::library;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::Size;
 use everybuddy_simulate::machines::variations;
+use everybuddy_simulate::plan::CellId;
 use everybuddy_simulate::sensitivity::differences;
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Program, Scaling, Services, Zones};
 
-use crate::digest;
 use crate::export::page::Page;
 use crate::export::page::simulated::{self as simulated_page, simulation};
 use crate::export::{self, Outputs};
-use crate::finished;
+use crate::run::{Cell, Run, RunOptions, Stage, missing};
 use crate::show::limits::Limits;
 use crate::show::output::{self, Style};
-use crate::show::progress::Progress;
 use crate::show::sensitivity::{self, Changed};
 use crate::show::simulated;
-use crate::signals;
 
 use super::files::Files;
 use super::reproduce;
 use super::start::Start;
 
 mod plan;
-mod tables;
 
 use plan::{machine, plan};
-use tables::Tables;
 
 /// Simulate systems on a machine with many CPUs.
 ///
@@ -111,13 +104,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     lenient: bool,
 
-    /// Simulate on N CPUs of this machine at the same time [default: all]
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZero<usize>>,
-
-    /// Append finished cells to FILE; with the FILE of an interrupted run, simulate the rest
-    #[arg(long, value_name = "FILE")]
-    resume: Option<PathBuf>,
+    #[command(flatten)]
+    run: RunOptions,
 
     /// Let all CPUs of a workload allocate and then all free, or let them be apart
     #[arg(long, default_value = "together", value_parser = variant(&Phases::ALL, Phases::name))]
@@ -160,7 +148,7 @@ pub(super) struct Arguments {
     rows: Vec<PathBuf>,
 
     /// Repeat with each number of the machine halved and doubled: do conclusions change?
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(long)]
     sensitivity: bool,
 
     /// Write what CPUs do, also hand-overs of locks, to FILE in Perfetto's format: of one run
@@ -197,7 +185,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let machine = machine(&arguments)?;
     let plan = plan(&arguments, &machine)?;
     let cells = plan.cells();
-    let names: Vec<String> = cells.iter().map(|id| plan.name(id)).collect();
     let compared = plan.cpus.len().max(plan.specs.len());
     if arguments.sensitivity && compared < 2 {
         return Err(Error::usage(
@@ -214,14 +201,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             kinds.len()
         )));
     }
-    let mut inputs: Vec<PathBuf> = arguments.resume.clone().into_iter().collect();
-    inputs.extend_from_slice(arguments.start.files());
+    let mut inputs = arguments.start.files().to_vec();
     for own in &arguments.trace {
         inputs.extend(library::file(own)?);
     }
     let mut outputs = Outputs::beside(inputs);
-    let (mut file, known) =
-        finished::resumed(arguments.resume.as_deref(), &described(&plan), &names)?;
     let sinks = arguments.files.open(&mut outputs)?;
     if let Some(path) = arguments
         .timeline
@@ -237,64 +221,41 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let timeline = timeline.map(|path| outputs.open("--timeline", path));
     let timeline = timeline.transpose()?;
     let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
-    let left = plan.left(&known);
-    finished::note(cells.len(), left, "cells");
-    let jobs = arguments
-        .jobs
-        .or_else(|| thread::available_parallelism().ok());
-    let jobs = jobs.unwrap_or(NonZero::<usize>::MIN);
     let others = if arguments.sensitivity {
         others(&plan)
     } else {
         Vec::new()
     };
-    let cost: u64 = cells.iter().map(Plan::cost).sum();
-    let costs = cells.iter().zip(&known);
-    let costs = costs.filter(|(_, rows)| rows.is_none());
-    let own: u64 = costs.map(|(id, _)| Plan::cost(id)).sum();
-    let passes = left + others.len() * cells.len();
-    let progress = Progress::weighted(passes as u64, own + others.len() as u64 * cost);
-    let tables = Mutex::new(Tables::new(&plan, &sinks, known.clone(), file.is_some()));
-    let tables = || tables.lock().unwrap_or_else(PoisonError::into_inner);
-    progress.hidden(|| tables().print())?;
-    let interrupted = || {
-        // In the order of the workers: first the tables, then the bar.
-        let mut tables = tables();
-        progress.hidden(|| tables.interrupted());
-    };
-    let work = || {
-        plan.run(jobs, known, &mut |id, rows| {
-            let name = plan.name(id);
-            if let Some(rows) = rows {
-                progress.says(&name);
-                if let Some(file) = &mut file {
-                    file.add(&name, rows)?;
-                }
-            }
-            progress.step_of(Plan::cost(id));
-            let mut tables = tables();
-            tables.add(id, rows);
-            if tables.has_next() {
-                progress.hidden(|| tables.print())
-            } else {
-                Ok(())
-            }
-        })
-    };
-    let (rows, scalings) = signals::interruptible(interrupted, work)?;
-    progress.hidden(|| tables().print_all())?;
-    let (mut changes, mut other_rows) = (Vec::new(), Vec::new());
-    for (mut changed, other) in others {
-        let (own, found) = other.run(jobs, vec![None; cells.len()], &mut |id, _| {
-            progress.says(&format!("{}, {}", changed.key, other.name(id)));
-            progress.step_of(Plan::cost(id));
-            Ok(())
-        })?;
-        changed.differences = differences(&scalings, &found);
-        changes.push(changed);
-        other_rows.extend(own);
+    let mut all = of_plan(&plan, "", |id| id.load);
+    for (changed, other) in &others {
+        all.extend(of_plan(other, &changed.key, |_| plan.loads.len()));
     }
-    progress.done();
+    let run = Run::new(all, arguments.run.store()?, arguments.run.jobs(), |known| {
+        let (own, more) = known.split_at(cells.len());
+        plan.left(own) + missing(more)
+    });
+    let style = sinks.style();
+    let (mut rows, mut scalings) = (Vec::new(), Vec::new());
+    let (mut changes, mut other_rows) = (Vec::new(), Vec::new());
+    run.go(
+        |table, rows| {
+            let Some(load) = plan.loads.get(table) else {
+                return Ok(());
+            };
+            let (rows, scalings) = plan.of_load(table, &rows[..cells.len()]);
+            sinks.print(&simulated::text(&plan, load, &scalings, &rows, &style))
+        },
+        |stage| {
+            (rows, scalings) = simulate(&plan, 0, stage)?;
+            for (at, (mut changed, other)) in (1..).zip(others) {
+                let (own, found) = simulate(&other, at * cells.len(), stage)?;
+                changed.differences = differences(&scalings, &found);
+                changes.push(changed);
+                other_rows.extend(own);
+            }
+            Ok(())
+        },
+    )?;
     if let (Some(file), Some(cell)) = (timeline, cells.first()) {
         let path = shown(file.path());
         file.finish(&plan.timeline(cell)?)?;
@@ -422,46 +383,32 @@ fn others(plan: &Plan) -> Vec<(Changed, Plan)> {
     machines.chain(thinks).collect()
 }
 
-/// Describes all that the rows depend on.
-pub(super) fn described(plan: &Plan) -> Vec<(&'static str, String)> {
-    let load = |load: &Load| match load {
-        Load::Workload(variant) => variant.name.to_string(),
-        Load::Trace(traced) => format!("{} ({:016x})", traced.name(), traced.fingerprint()),
+/// Returns the cells of a plan: a prefix of their names, and the number of the table of each.
+pub(super) fn of_plan(plan: &Plan, prefix: &str, table: impl Fn(&CellId) -> usize) -> Vec<Cell> {
+    let prefix = match prefix {
+        "" => String::new(),
+        prefix => format!("{prefix}, "),
     };
-    let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(",");
-    let memory = |load: &Load| {
-        let frames = plan.cpus.iter().map(|cpus| plan.memory(load, *cpus));
-        list(&mut frames.map(|frames| frames.to_string()))
+    let cell = |id: &CellId| Cell {
+        name: format!("{prefix}{}", plan.name(id)),
+        identity: Some(plan.identity(id)),
+        table: table(id),
+        weight: Plan::cost(id),
+        passes: None,
     };
-    let start = plan.start_described();
-    let start = start.map(|start| ("start", start));
-    let known = [
-        ("program", digest::program()),
-        ("machine", plan.machine.clone()),
-        ("numbers of the machine", format!("{:?}", plan.hardware)),
-        ("loads", list(&mut plan.loads.iter().map(load))),
-        (
-            "systems",
-            list(&mut plan.specs.iter().map(ToString::to_string)),
-        ),
-        (
-            "numbers of CPUs",
-            list(&mut plan.cpus.iter().map(u16::to_string)),
-        ),
-        ("frames", list(&mut plan.loads.iter().map(memory))),
-        ("cycles between calls", plan.think.to_string()),
-        ("instructions around an allocator", plan.around.to_string()),
-        ("what programs do", plan.program.to_string()),
-        ("factor of shortening", plan.shrink.to_string()),
-        ("phases", format!("{:?}", plan.phases)),
-        ("frees", format!("{:?}", plan.frees)),
-        ("zones", format!("{:?}", plan.zones)),
-        ("slice", plan.slice.to_string()),
-        ("whole calls", plan.whole_calls.to_string()),
-        ("cut off", format!("{:?}", plan.cut_off)),
-        ("services", format!("{:?}", plan.services)),
-        ("stops at the limit", plan.stops.to_string()),
-        ("seeds", list(&mut plan.seeds.iter().map(u64::to_string))),
-    ];
-    known.into_iter().chain(start).collect()
+    plan.cells().iter().map(cell).collect()
+}
+
+/// Simulates a plan whose cells are those of a run from number `first` on.
+pub(super) fn simulate(
+    plan: &Plan,
+    first: usize,
+    stage: &Stage<'_>,
+) -> Result<(Vec<Row>, Vec<Scaling>), Error> {
+    let cells = plan.cells();
+    let known = stage.known()[first..first + cells.len()].to_vec();
+    plan.run(stage.jobs(), known, &mut |id, rows| {
+        let at = cells.iter().position(|own| own == id).unwrap_or_default();
+        stage.ended(first + at, rows.map(<[Row]>::to_vec))
+    })
 }

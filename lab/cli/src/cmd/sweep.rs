@@ -18,12 +18,12 @@ use everybuddy_simulate::rows::of_cells;
 
 use super::files::{Files, Sinks};
 use super::{Cli, Command, compare, simulate};
-use crate::digest;
 use crate::export::Outputs;
+use crate::run::store::Store;
+use crate::run::{self, RunOptions};
 use crate::show::progress::Progress;
 use crate::show::{output, simulated};
 use crate::sweep::cell::{Cell, Failure};
-use crate::sweep::folder::Folder;
 use crate::sweep::grid::{self, Grid};
 use crate::sweep::measure::{Bound, Measure};
 use crate::sweep::search::{FoundSystem, Results, Search};
@@ -42,17 +42,8 @@ pub(super) struct Arguments {
     #[arg(value_name = "GRID")]
     grid: PathBuf,
 
-    /// Keep finished cells in DIR [default: next to the grid, GRID.cells]
-    #[arg(long, value_name = "DIR")]
-    cells: Option<PathBuf>,
-
-    /// Keep the cells of another grid in the folder, instead of rejecting it
-    #[arg(long)]
-    extend: bool,
-
-    /// Run N cells of this machine at the same time [default: all CPUs; 1 for `compare`]
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZero<usize>>,
+    #[command(flatten)]
+    run: RunOptions,
 
     /// Run the cells as tasks of the Ray cluster at ADDRESS (auto: the one of this machine)
     #[arg(long, value_name = "ADDRESS")]
@@ -64,7 +55,7 @@ pub(super) struct Arguments {
 
     /// Run only this cell: part of the commands that --print-commands prints
     #[arg(long, value_name = "KEY", requires = "systems", conflicts_with_all = [
-        "ray", "minimize", "maximize", "json", "csv", "parquet", "extend", "print_commands"])]
+        "ray", "minimize", "maximize", "json", "csv", "parquet", "print_commands"])]
     cell: Option<String>,
 
     /// The systems of that cell
@@ -106,13 +97,12 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let grid = Grid::read(&arguments.grid)?;
-    let program = digest::program();
-    let path = match &arguments.cells {
+    let path = match &arguments.run.resume {
         Some(path) => path.clone(),
-        None => arguments.grid.with_extension("cells"),
+        None => run::beside(&arguments.grid),
     };
     if let Some(key) = &arguments.cell {
-        return one(&arguments, &grid, &program, &Folder::existing(&path)?, key);
+        return one(&arguments, &grid, &Store::existing(&path)?, key);
     }
     let search = search(&arguments)?;
     let systems = match &search {
@@ -124,11 +114,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let mut outputs = Outputs::beside(grid.inputs());
     let sinks = arguments.files.open(&mut outputs)?;
-    let folder = Folder::open(&path, &grid.described(&program), arguments.extend)?;
+    let folder = Store::open(&path)?;
     let commands = Commands {
         grid: &grid.path,
         folder: &folder,
-        jobs: arguments.jobs,
+        jobs: arguments.run.jobs,
     };
     let mut runner = Runner {
         commands,
@@ -137,9 +127,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         workers: None,
     };
     match &search {
-        Some(search) => found(search, &grid, &program, runner, sinks),
+        Some(search) => found(search, &grid, runner, sinks),
         None => {
-            let cells = grid.cells(&systems, &program)?;
+            let cells = grid.cells(&systems)?;
             if arguments.print_commands {
                 return printed(&runner.commands, &cells);
             }
@@ -157,25 +147,17 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 }
 
 /// Runs one cell, unless it is finished.
-fn one(
-    arguments: &Arguments,
-    grid: &Grid,
-    program: &str,
-    folder: &Folder,
-    key: &str,
-) -> Result<(), Error> {
-    let cells = grid.cells(&arguments.systems, program)?;
+fn one(arguments: &Arguments, grid: &Grid, folder: &Store, key: &str) -> Result<(), Error> {
+    let cells = grid.cells(&arguments.systems)?;
     let Some(cell) = cells.into_iter().find(|cell| cell.key == key) else {
-        let difference = folder.difference(&grid.described(program));
         return Err(grid.refused(format!(
-            "no cell {key}: {}\nhelp: print the commands again; all machines need the same grid, the same files and \
-             the same build",
-            difference.unwrap_or("the cell was of another grid".into())
+            "no cell {key}: the grid, a file that it names or the program is not the one that printed the command\n\
+             help: print the commands again; all machines need the same grid, the same files and the same build"
         )));
     };
     let mut workers = Workers::Local {
         jobs: NonZero::<usize>::MIN,
-        together: arguments.jobs.is_some(),
+        together: arguments.run.jobs.is_some(),
     };
     let commands = Commands {
         grid: &grid.path,
@@ -241,8 +223,13 @@ impl Runner<'_> {
                     grid::Command::Compare => None,
                 };
                 Ok(Workers::Local {
-                    jobs: self.arguments.jobs.or(all).unwrap_or(NonZero::<usize>::MIN),
-                    together: self.arguments.jobs.is_some(),
+                    jobs: self
+                        .arguments
+                        .run
+                        .jobs
+                        .or(all)
+                        .unwrap_or(NonZero::<usize>::MIN),
+                    together: self.arguments.run.jobs.is_some(),
                 })
             }
         }
@@ -286,7 +273,7 @@ impl Runner<'_> {
         let known = finished(self.commands.folder, cells, &mut output::note);
         let left = known.iter().filter(|rows| rows.is_none()).count();
         let all = cells.len();
-        crate::finished::note(all, left, "cells");
+        run::note(all, left);
         let progress = Progress::new(left as u64);
         let rows = self.rows(cells, known, &mut |cell| {
             progress.says(&cell.name);
@@ -348,20 +335,14 @@ fn search(arguments: &Arguments) -> Result<Option<Search>, Error> {
 const SHOWN: usize = 5;
 
 /// Searches, prints the best systems, and writes the rows of the best one.
-fn found(
-    search: &Search,
-    grid: &Grid,
-    program: &str,
-    mut runner: Runner<'_>,
-    sinks: Sinks,
-) -> Result<(), Error> {
+fn found(search: &Search, grid: &Grid, mut runner: Runner<'_>, sinks: Sinks) -> Result<(), Error> {
     let progress = Progress::new(search.trials.into());
     let python = runner.arguments.python.clone();
     let mut rows = |cells: &[Cell]| {
         let known = finished(runner.commands.folder, cells, &mut output::note);
         runner.rows(cells, known, &mut |cell| progress.says(&cell.name))
     };
-    let results = search.run(grid, &python, program, &mut rows, &mut |_| progress.step())?;
+    let results = search.run(grid, &python, &mut rows, &mut |_| progress.step())?;
     progress.done();
     if let (true, Some((name, failure))) = (results.found.is_empty(), results.failed.iter().next())
     {
@@ -377,7 +358,7 @@ fn found(
         )));
     };
     sinks.print(&summary(search, &results, &ranked))?;
-    let cells = grid.cells(std::slice::from_ref(&best.system), program)?;
+    let cells = grid.cells(std::slice::from_ref(&best.system))?;
     let known = finished(runner.commands.folder, &cells, &mut output::note);
     let known = known.into_iter().map(Option::unwrap_or_default).collect();
     sinks.write(&joined(grid, &cells, known)?)

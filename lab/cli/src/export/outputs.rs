@@ -43,7 +43,7 @@ impl Outputs {
         }
         // Commands read such a file as a trace or as its companion, and another trace may have this name. Rows may be
         // in such a file, too.
-        let is_of_rows = ["--parquet", "--cells"].contains(&option);
+        let is_of_rows = ["--parquet", "--resume"].contains(&option);
         if !is_of_rows && path.extension().is_some_and(|end| end == "parquet") {
             return Err(Error::usage(format!(
                 "{option}: a name that ends with .parquet is that of a trace, and this is not one\n\

@@ -15,7 +15,7 @@ use everybuddy_measure::bench::outcome::extremes;
 use everybuddy_measure::bench::ratio::Ratio;
 use everybuddy_measure::bench::rows::ROUND_TRIP;
 use everybuddy_measure::bench::visit::LARGE_ORDERS;
-use everybuddy_measure::bench::{BenchPlan, Verdict};
+use everybuddy_measure::bench::{BenchPlan, ContenderSpec, Verdict};
 use everybuddy_measure::claim::bench::EXPERIMENT;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::clock::Timer;
@@ -58,18 +58,21 @@ pub struct Benchmark<'b> {
 type Key<'b> = (&'b str, u16, &'b str, &'b str, &'b str, Option<u8>, String);
 
 impl<'b> Benchmark<'b> {
-    /// Sorts the rows of a benchmark.
-    pub fn of(plan: &BenchPlan, rows: &'b [Row]) -> Benchmark<'b> {
-        let contenders = plan.contenders.iter();
+    /// Sorts the rows of a benchmark. The contenders have the order of the rows, the floors first.
+    pub fn of(rows: &'b [Row]) -> Benchmark<'b> {
+        let mut names: Vec<String> = Vec::new();
+        for row in rows.iter().filter(|row| row.experiment == EXPERIMENT) {
+            let name = row.name();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        let floors = ContenderSpec::floors().map(|floor| floor.name());
+        names.sort_by_key(|name| !floors.contains(name));
         let mut own = Benchmark {
             rows,
-            names: contenders
-                .clone()
-                .map(|contender| contender.name())
-                .collect(),
-            floors: contenders
-                .take_while(|contender| contender.is_floor())
-                .count(),
+            floors: names.iter().filter(|name| floors.contains(name)).count(),
+            names,
             values: HashMap::new(),
             rounds: HashMap::new(),
         };
@@ -288,8 +291,13 @@ impl<'b> Benchmark<'b> {
         columns
     }
 
+    /// Returns the contenders, the floors first.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
     /// Describes the variants.
-    fn variants(&self, style: &Style) -> String {
+    pub fn variants(&self, style: &Style) -> String {
         let mut named: Vec<&Variant> = WORKLOADS
             .iter()
             .flat_map(|workload| self.places(workload))

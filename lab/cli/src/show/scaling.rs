@@ -7,10 +7,9 @@
 
 use everybuddy_measure::Error;
 use everybuddy_measure::replay::background_load::HostInfo;
-use everybuddy_measure::rows::Row;
+use everybuddy_measure::rows::{Platform, Row};
 use everybuddy_measure::size::{self, count, frames};
 use everybuddy_metrics::short;
-use everybuddy_simulate::Plan;
 use everybuddy_simulate::machines::Machine;
 use everybuddy_simulate::machines::host::{self, locks::LOCKS};
 
@@ -44,17 +43,35 @@ impl Number {
     }
 }
 
-/// Renders a table for each load: for each system and number of CPUs, the measured number, the predicted one and its
-/// band.
-pub fn text(plan: &Plan, rows: &[Row], host: Option<&HostInfo>, style: &Style) -> String {
-    let names: Vec<String> = plan.specs.iter().map(ToString::to_string).collect();
+/// Returns different values in the order in which they come first.
+fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut own = Vec::new();
+    for value in all {
+        if !own.contains(&value) {
+            own.push(value);
+        }
+    }
+    own
+}
+
+/// Renders a table for each load of the rows: for each system and number of CPUs, the measured number, the predicted
+/// one and its band. `managed` is the number of frames.
+pub fn text(managed: u32, rows: &[Row], host: Option<&HostInfo>, style: &Style) -> String {
+    let predicted = || {
+        rows.iter()
+            .filter(|row| row.metric == "predicted_throughput")
+    };
+    let names = distinct(predicted().map(Row::name));
+    let machine = predicted().find_map(|row| match &row.platform {
+        Platform::Sim(machine) => Some(machine.as_str()),
+        _ => None,
+    });
     let (mut out, mut inside, mut measured) = (String::new(), 0_u64, 0_u64);
-    for load in &plan.loads {
+    for load in distinct(predicted().map(|row| row.source.as_str())) {
         let mut columns = Vec::new();
-        for cpus in plan.cpus.iter().filter(|own| **own >= load.least_cpus()) {
-            let own = names
-                .iter()
-                .map(|name| number(load.name(), name, *cpus, rows));
+        let own = predicted().filter(|row| row.source == load);
+        for cpus in distinct(own.map(|row| row.cpus)) {
+            let own = names.iter().map(|name| number(load, name, cpus, rows));
             let own: Vec<Option<Number>> = own.collect();
             for is_inside in own.iter().flatten().filter_map(Number::is_inside) {
                 measured += 1;
@@ -63,10 +80,10 @@ pub fn text(plan: &Plan, rows: &[Row], host: Option<&HostInfo>, style: &Style) -
             let texts = own
                 .iter()
                 .map(|own| own.as_ref().map_or_else(String::new, Number::text));
-            let head = [size::cpus(u64::from(*cpus)), "Mcalls/s".to_string()];
+            let head = [size::cpus(u64::from(cpus)), "Mcalls/s".to_string()];
             columns.push(table::plain("predicted_throughput", head, texts.collect()));
         }
-        out += &format!("{}\n\n", style.bold(load.name()));
+        out += &format!("{}\n\n", style.bold(load));
         out += &table::text(&names, &columns, 0..0, style);
         out += "\n";
     }
@@ -77,8 +94,8 @@ pub fn text(plan: &Plan, rows: &[Row], host: Option<&HostInfo>, style: &Style) -
     let mut note = format!(
         "Million calls per second, {what}. The prediction is simulated, for the machine {}, with {} of managed memory; \
          the band is what it would be with transfers and memory that take half of the time, or twice the time.",
-        plan.machine,
-        frames(u64::from(plan.frames)),
+        machine.unwrap_or("of the rows"),
+        frames(u64::from(managed)),
     );
     if let Some(host) = host {
         let processor = host.processor.as_deref().unwrap_or("unknown processor");

@@ -18,8 +18,8 @@ use everybuddy_simulate::rows::OF_SEVERAL_CELLS;
 
 use super::command::Command;
 use super::input::{Input, Word};
-use crate::digest::Digest;
 use crate::export::json;
+use crate::run::store::Store;
 
 /// A cell of a grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,22 +78,17 @@ pub(crate) const CHECK_FAILED: i32 = 1;
 const TURN: &str = "everybuddy-native-cells.lock";
 
 impl Cell {
-    /// Creates a cell from its command line and the identity of the program.
+    /// Creates a cell from its command line.
     pub(crate) fn new(
         name: String,
         (command, group): (Command, usize),
         systems: &[String],
         words: &[Word],
-        program: &str,
     ) -> Cell {
-        let mut digest = Digest::default();
-        digest.add(program.as_bytes());
-        for word in words {
-            digest.add(word.key.as_bytes());
-        }
+        let keys: Vec<&str> = words.iter().map(|word| word.key.as_str()).collect();
         Cell {
             name,
-            key: digest.finish(),
+            key: Store::key(&format!("{keys:?}")),
             group,
             systems: systems.join(","),
             command,
@@ -199,24 +194,21 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_a_cell_depends_on_its_words_files_and_program() {
-        let key = |words: &[Word], program: &str| {
-            let of = (Command::Compare, 1);
-            Cell::new("cell".into(), of, &[], words, program).key
-        };
+    fn the_key_of_a_cell_depends_on_its_words_and_files() {
+        let key = |words: &[Word]| Cell::new("cell".into(), (Command::Compare, 1), &[], words).key;
         let file = |text: &str, key: &str| Word {
             text: text.into(),
             key: key.into(),
             input: None,
         };
-        let own = key(&[Word::plain("a"), file("/one/x", "x (1)")], "p");
+        let own = key(&[Word::plain("a"), file("/one/x", "x (1)")]);
         // Where a file is does not matter.
-        assert_eq!(own, key(&[Word::plain("a"), file("/two/x", "x (1)")], "p"));
+        assert_eq!(own, key(&[Word::plain("a"), file("/two/x", "x (1)")]));
         for other in [
-            key(&[Word::plain("b"), file("/one/x", "x (1)")], "p"),
-            key(&[Word::plain("a"), file("/one/x", "x (2)")], "p"),
-            key(&[Word::plain("a"), file("/one/x", "x (1)")], "q"),
-            key(&[Word::plain("a")], "p"),
+            key(&[Word::plain("b"), file("/one/x", "x (1)")]),
+            key(&[Word::plain("a"), file("/one/x", "x (2)")]),
+            key(&[Word::plain("a")]),
+            key(&[Word::plain("ax (1)")]),
         ] {
             assert_ne!(own, other);
         }

@@ -161,32 +161,6 @@ impl Grid {
         Ok(())
     }
 
-    /// Describes all that the grid's rows depend on, for a comparison with another grid.
-    pub(crate) fn described(&self, program: &str) -> Vec<(&'static str, String)> {
-        let traces = self.loads.iter().map(|load| match load {
-            GridLoad::Workload(name, _) => name.to_string(),
-            GridLoad::Trace(input) => input.to_string(),
-        });
-        let options = self.options.iter();
-        let options = options.map(|(key, choice)| format!("{key}: {choice}"));
-        let words = self.arguments.iter().map(|word| word.key.clone());
-        let sizes = self.sizes.iter().map(|input| format!("--sizes={input}"));
-        vec![
-            ("program", program.to_string()),
-            ("command", self.command.name().to_string()),
-            ("systems", self.systems.join(",")),
-            ("options", joined(options, "; ")),
-            ("workloads and traces", joined(traces, ",")),
-            (
-                "machines",
-                joined(self.machines.iter().map(Input::to_string), ","),
-            ),
-            ("numbers of CPUs", joined(&self.cpus, ",")),
-            ("seeds", joined(&self.seeds, ",")),
-            ("arguments", joined(words.chain(sizes), " ")),
-        ]
-    }
-
     /// Returns the files that cells read, and the grid's own.
     pub(crate) fn inputs(&self) -> Vec<PathBuf> {
         let traces = self.loads.iter().filter_map(|load| match load {
@@ -250,11 +224,11 @@ impl Grid {
         Error::usage(format!("grid {}: {what}", self.shown))
     }
 
-    /// Returns the cells of these systems. `program` is its identity.
+    /// Returns the cells of these systems.
     ///
     /// # Errors
     /// A usage error if there are none, or too many.
-    pub(crate) fn cells(&self, systems: &[String], program: &str) -> Result<Vec<Cell>, Error> {
+    pub(crate) fn cells(&self, systems: &[String]) -> Result<Vec<Cell>, Error> {
         let of_systems = match self.command {
             Command::Simulate => self.machines.len() * systems.len(),
             Command::Compare => 1,
@@ -274,8 +248,8 @@ impl Grid {
             )));
         }
         let cells = match self.command {
-            Command::Simulate => self.simulated(systems, program),
-            Command::Compare => self.compared(systems, program),
+            Command::Simulate => self.simulated(systems),
+            Command::Compare => self.compared(systems),
         };
         if cells.is_empty() {
             Err(self.refused(
@@ -286,7 +260,7 @@ impl Grid {
         }
     }
 
-    fn simulated(&self, systems: &[String], program: &str) -> Vec<Cell> {
+    fn simulated(&self, systems: &[String]) -> Vec<Cell> {
         let (mut cells, mut group) = (Vec::new(), 0);
         for machine in &self.machines {
             for load in &self.loads {
@@ -314,7 +288,7 @@ impl Grid {
                             );
                             let (of, system) =
                                 ((self.command, group), std::slice::from_ref(system));
-                            cells.push(Cell::new(name, of, system, &words, program));
+                            cells.push(Cell::new(name, of, system, &words));
                         }
                     }
                 }
@@ -323,7 +297,7 @@ impl Grid {
         cells
     }
 
-    fn compared(&self, systems: &[String], program: &str) -> Vec<Cell> {
+    fn compared(&self, systems: &[String]) -> Vec<Cell> {
         // Without a number, one thread replays the trace in its order.
         let numbers: Vec<Option<u16>> = if self.cpus.is_empty() {
             vec![None]
@@ -351,7 +325,7 @@ impl Grid {
                     });
                     let name = format!("{}{threads}, seed {seed}", load.name());
                     let of = (self.command, group);
-                    cells.push(Cell::new(name, of, systems, &words, program));
+                    cells.push(Cell::new(name, of, systems, &words));
                 }
             }
         }

@@ -10,7 +10,6 @@
 //! | [`input`] | words of a command line, and the files that they name |
 //! | [`values`] | the values of lists |
 //! | [`cell`] | a cell: its command line, its key, running it |
-//! | [`folder`] | the finished cells |
 //! | [`workers`] | what runs cells: this machine, or Ray |
 //! | [`driver`] | a Python program that is asked and answers, line by line |
 //! | [`measure`] | what a search minimizes, and the bounds that it keeps |
@@ -23,9 +22,8 @@
 pub(crate) mod cell;
 mod command;
 pub(crate) mod driver;
-pub(crate) mod folder;
 pub(crate) mod grid;
-mod input;
+pub(crate) mod input;
 pub(crate) mod measure;
 pub(crate) mod search;
 mod values;

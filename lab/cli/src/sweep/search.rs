@@ -72,7 +72,6 @@ impl Search {
         &self,
         grid: &Grid,
         python: &str,
-        program: &str,
         rows: &mut Rows<'_>,
         tried: &mut dyn FnMut(&str),
     ) -> Result<Results, Error> {
@@ -90,7 +89,7 @@ impl Search {
                 return Ok(results);
             };
             let names: Vec<String> = trials.iter().map(system).collect();
-            self.measure(grid, program, &names, rows, &mut results)?;
+            self.measure(grid, &names, rows, &mut results)?;
             let mut values = Vec::new();
             for (trial, name) in trials.iter().zip(&names) {
                 tried(name);
@@ -130,7 +129,6 @@ impl Search {
     fn measure(
         &self,
         grid: &Grid,
-        program: &str,
         names: &[String],
         rows: &mut Rows<'_>,
         results: &mut Results,
@@ -143,7 +141,7 @@ impl Search {
             }
             match check(name) {
                 Ok(()) => {
-                    let cells = grid.cells(std::slice::from_ref(name), program)?;
+                    let cells = grid.cells(std::slice::from_ref(name))?;
                     new.push((name.clone(), cells));
                 }
                 Err(error) => {

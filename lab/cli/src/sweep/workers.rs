@@ -18,8 +18,8 @@ use serde_json::json;
 
 use super::cell::{CHECK_FAILED, Cell, Failure};
 use super::driver::Driver;
-use super::folder::Folder;
 use crate::digest;
+use crate::run::store::Store;
 
 /// The program that runs commands as tasks of Ray.
 const RAY: &str = include_str!("../../python/_ray.py");
@@ -42,7 +42,7 @@ pub(crate) struct Commands<'g> {
     /// The grid's whole path.
     pub(crate) grid: &'g Path,
     /// The folder of the cells.
-    pub(crate) folder: &'g Folder,
+    pub(crate) folder: &'g Store,
     /// The number of cells at the same time, if it was given.
     pub(crate) jobs: Option<NonZero<usize>>,
 }
@@ -66,7 +66,7 @@ impl Commands<'_> {
             text(&program)?,
             "sweep".into(),
             text(self.grid)?,
-            format!("--cells={}", text(self.folder.path())?),
+            format!("--resume={}", text(self.folder.path())?),
             format!("--systems={}", cell.systems),
             format!("--cell={}", cell.key),
         ];
@@ -161,18 +161,12 @@ fn shuffled<'c>(cells: &[&'c Cell]) -> Vec<&'c Cell> {
 
 /// Reads the rows of finished cells. Reports files that are damaged: those cells are missing.
 pub(crate) fn finished(
-    folder: &Folder,
+    folder: &Store,
     cells: &[Cell],
     report: &mut dyn FnMut(&str),
 ) -> Vec<Option<Vec<Row>>> {
-    let rows = cells.iter().map(|cell| {
-        folder.rows(&cell.key).unwrap_or_else(|why| {
-            report(&format!(
-                "the file of cell {} ({}) is damaged: {why}; the cell is run again",
-                cell.key, cell.name
-            ));
-            None
-        })
-    });
+    let rows = cells
+        .iter()
+        .map(|cell| folder.known(&cell.key, &cell.name, report));
     rows.collect()
 }

@@ -368,7 +368,7 @@ fn finished_cells_of_a_simulated_experiment_are_kept() {
         assert_eq!(run.code, 0, "{}", run.err);
         (text(rows), run.err)
     };
-    let kept_in = format!("--cells {cells}");
+    let kept_in = format!("--resume {cells}");
     let kept = || {
         let entries = std::fs::read_dir(&cells)
             .unwrap()
@@ -400,5 +400,5 @@ fn finished_cells_of_a_simulated_experiment_are_kept() {
     assert_ne!(run(&kept_in).0, expected);
     assert_eq!(kept().len(), 8);
     std::fs::write(folder.file("cells/notes.txt"), "mine").unwrap();
-    everybuddy!("reproduce {file} --cells {cells}").refused(&["other files", "help: "]);
+    everybuddy!("reproduce {file} --resume {cells}").refused(&["other files", "help: "]);
 }

@@ -18,65 +18,70 @@ const SHORT: &str =
 #[test]
 fn an_interrupted_run_continues_with_the_same_results() {
     let folder = Folder::new("resume");
-    let (file, rows) = (folder.file("cells.jsonl"), folder.file("rows.jsonl"));
-    let command = |more: &str| {
-        let options = "--cpus 1,2,4 --seeds 2 --workloads burst:in-order";
-        everybuddy!("{SHORT} {options} --json {rows} {more}")
+    let (cells, rows) = (folder.file("cells"), folder.file("rows.jsonl"));
+    let words = format!("{SHORT} --workloads burst:in-order --cpus 1,2,4 --seeds 2");
+    let kept = || {
+        let entries = fs::read_dir(&cells).unwrap().map(Result::unwrap);
+        let mut all: Vec<_> = entries
+            .map(|entry| (entry.path(), entry.metadata().unwrap().modified().unwrap()))
+            .collect();
+        all.sort();
+        all
     };
-    let whole = command("").done();
-    let expected = text(&rows);
-    let resume = &format!("--resume {file}");
-    assert_eq!(command(resume).done(), whole);
-    let all = fs::read(&file).unwrap();
-    let lines = all.iter().filter(|byte| **byte == b'\n').count();
+    let run = |words: &str, more: &str| {
+        let _ = fs::remove_file(&rows);
+        let run = everybuddy!("{words} --json {rows} {more}");
+        let noted = run.err.clone();
+        (run.noted(), text(&rows), noted)
+    };
+    let resume = &format!("--resume {cells}");
+    let (whole, expected, _) = run(&words, "");
+    let (printed, written, noted) = run(&words, resume);
     assert_eq!(
-        lines,
-        1 + 2 * 3 * 2,
-        "a line for the run, and one for each cell"
+        (&printed, &written, noted.as_str()),
+        (&whole, &expected, "")
     );
-    let ends: Vec<usize> = (0..all.len()).filter(|at| all[*at] == b'\n').collect();
-    let last = all.len() - 1;
-    for cut in [
-        0,
-        1,
-        ends[0],
-        ends[0] + 1,
-        ends[3] + 7,
-        ends[7],
-        last / 2,
-        last,
-    ] {
-        fs::write(&file, &all[..cut]).unwrap();
-        fs::remove_file(&rows).unwrap();
-        assert_eq!(command(resume).noted(), whole, "cut at {cut}");
-        assert_eq!(text(&rows), expected, "cut at {cut}");
-        assert_eq!(text(&file).lines().count(), lines, "cut at {cut}");
+    let all = kept();
+    assert_eq!(all.len(), 2 * 3 * 2, "a file for each cell");
+    // Whatever is missing or damaged is simulated again, and nothing else.
+    for (at, damage) in [(0, None), (7, Some("half")), (11, None)] {
+        match damage {
+            None => fs::remove_file(&all[at].0).unwrap(),
+            Some(text) => fs::write(&all[at].0, text).unwrap(),
+        }
+        let before = kept();
+        let (printed, written, noted) = run(&words, resume);
+        assert_eq!((printed, written), (whole.clone(), expected.clone()));
+        assert!(
+            noted.contains("11 of 12 cells are finished, 1 are left"),
+            "{noted}"
+        );
+        assert_eq!(noted.contains("is damaged: "), damage.is_some(), "{noted}");
+        let after = kept();
+        let changed = after.iter().filter(|cell| !before.contains(cell)).count();
+        assert_eq!((after.len(), changed), (12, 1));
     }
-    // What is finished is not simulated again.
-    let run = command(resume);
-    assert!(
-        run.err.contains("12 of 12 cells are finished, 0 are left"),
-        "{}",
-        run.err
-    );
-    let words = format!("{SHORT} --workloads burst:in-order --cpus 1,2,4 --seeds 2 {resume}");
-    for (from, to, message) in [
-        ("--think 100", "--think 7", "its cycles between calls"),
-        ("x5570", "epyc-7763", "its machine"),
-        ("--seeds 2", "--seeds 3", "its seeds: 1,2; here: 1,2,3"),
-        ("bs,is", "bs", "its systems"),
+    // Runs that differ in anything have other cells, in the same folder; those that they share are not repeated.
+    for (from, to, finished, count) in [
+        ("--think 100", "--think 7", 0, 12),
+        ("x5570", "epyc-7763", 0, 12),
+        ("--seeds 2", "--seeds 3", 12, 18),
+        ("bs,is", "bs", 6, 6),
     ] {
         let other = words.replace(from, to);
-        everybuddy!("{other}").refused(&[message, "help: repeat the command line"]);
+        let (_, expected, _) = run(&other, "");
+        let (_, written, noted) = run(&other, resume);
+        assert_eq!(written, expected, "{to}");
+        let note = match finished {
+            0 => "no cell of this run is finished; the ".to_string(),
+            _ => format!("{finished} of {count} cells are finished"),
+        };
+        assert!(noted.contains(&note), "{to}: {noted}");
     }
-    let changed = String::from_utf8(all).unwrap();
-    let changed = changed.replace("everybuddy 0", "everybuddy 7");
-    fs::write(&file, &changed).unwrap();
-    command(resume).refused(&["its program: everybuddy 7", "help: "]);
-    assert_eq!(text(&file), changed);
-    let file = folder.file("both.jsonl");
-    everybuddy!("{SHORT} --cpus 1 --json {file} --resume {file}")
-        .refused(&["--json", "never changed"]);
+    let (_, written, noted) = run(&words, resume);
+    assert!(written == expected && noted.contains("12 of 12"), "{noted}");
+    let file = folder.file("rows.jsonl");
+    everybuddy!("{SHORT} --cpus 1 --resume {file}").refused(&["it is a file", "help: "]);
 }
 
 #[cfg(unix)]
@@ -123,7 +128,7 @@ fn a_table_is_printed_when_its_load_ends_and_an_interrupt_prints_the_rest() {
 fn limits_of_several_loads_are_next_to_each_other() {
     let folder = Folder::new("limits");
     let [file, other, cells, page] =
-        ["rows.jsonl", "other.jsonl", "cells.jsonl", "page.html"].map(|name| folder.file(name));
+        ["rows.jsonl", "other.jsonl", "cells", "page.html"].map(|name| folder.file(name));
     let options = "--cpus 1,2,4,8 --seeds 1 --workloads batch,burst";
     let whole = everybuddy!("{SHORT} {options} --json {file}").done();
     let (_, limits) = whole.split_once("Where each system stops").unwrap();
@@ -150,18 +155,19 @@ fn limits_of_several_loads_are_next_to_each_other() {
     let (all, fewer) = (rates(&file), rates(&other));
     assert!(fewer < all, "{fewer} of {all}");
     // An interrupted run continues.
-    let ended = fs::read(&cells).unwrap();
-    fs::write(&cells, &ended[..ended.len() / 2]).unwrap();
+    let count = || fs::read_dir(&cells).unwrap().count();
+    assert_eq!(count(), fewer, "a file for each cell");
+    let ended = fs::read_dir(&cells).unwrap().map(|own| own.unwrap().path());
+    ended
+        .step_by(2)
+        .for_each(|own| fs::remove_file(own).unwrap());
     fs::remove_file(&other).unwrap();
     assert_eq!(to_limit().noted(), first);
-    assert_eq!(rates(&other), fewer);
-    assert_eq!(text(&cells).lines().count(), 1 + fewer, "each cell once");
+    assert_eq!((rates(&other), count()), (fewer, fewer));
     fs::remove_file(&other).unwrap();
     let run = to_limit();
     let note = format!("{all} of {all} cells are finished, 0 are left");
     assert!(run.err.contains(&note), "{}", run.err);
-    everybuddy!("{SHORT} {options} --resume {cells}")
-        .refused(&["its stops at the limit: true; here: false"]);
     // Rows are enough for the limits.
     let rows = |files: &str| everybuddy!("simulate --rows {files}");
     for file in [&file, &other] {
@@ -191,7 +197,7 @@ fn limits_of_several_loads_are_next_to_each_other() {
     fs::remove_file(&more).unwrap();
     run("--cpus 2 --workloads batch");
     rows(&more).refused(&["no system was simulated on two numbers of CPUs"]);
-    rows(&cells).refused(&["--rows: ", "--rows takes the file"]);
+    rows(&cells).refused(&["--rows: ", "help: "]);
     rows(&format!("{file} --cpus 2")).refused(&["--rows", "--cpus"]);
     rows(&format!("{file} --seeds 2")).refused(&["--rows", "--seeds"]);
 }
@@ -328,15 +334,12 @@ fn a_prediction_is_the_same_with_a_measurement_beside_it() {
     let cells = folder.file("scaling.cells");
     let resumed = || scaling(&format!("--predict --resume {cells}"));
     assert_eq!(resumed().out, predicted.out);
-    let all = text(&cells);
-    let half: Vec<&str> = all.lines().take(1 + 3 * 2).collect();
-    fs::write(&cells, half.join("\n") + "\n").unwrap();
+    let all = fs::read_dir(&cells).unwrap().map(|own| own.unwrap().path());
+    all.step_by(2).for_each(|own| fs::remove_file(own).unwrap());
     let again = resumed();
     assert_eq!(again.out, predicted.out);
     assert!(
-        again
-            .err
-            .contains("6 of 12 predictions are finished, 6 are left"),
+        again.err.contains("6 of 12 cells are finished, 6 are left"),
         "{}",
         again.err
     );

@@ -131,7 +131,7 @@ fn cells_give_the_rows_of_one_simulation_whatever_runs_them() {
     assert_eq!(place.cells("grid.cells"), cells);
     // As commands, in any order and from any folder.
     let other = place.0.file("others");
-    let cells = format!("--cells {other}");
+    let cells = format!("--resume {other}");
     let print = || place.sweep(&format!("{cells} --print-commands")).done();
     let commands = print();
     let commands: Vec<&str> = commands.lines().collect();
@@ -206,9 +206,8 @@ fn two_sweeps_share_a_folder() {
     let [one, other] = files.map(text);
     assert!(one == other && one == simulated(&place.0, 64));
     assert_eq!(place.cells("grid.cells").len(), CELLS);
-    // Nothing but the cells and the description of the grid.
     let all = fs::read_dir(place.0.file("grid.cells")).unwrap().count();
-    assert_eq!(all, CELLS + 1);
+    assert_eq!(all, CELLS, "nothing but the cells");
 }
 
 #[test]
@@ -220,7 +219,7 @@ fn a_damaged_cell_runs_again() {
     let cells = place.cells("grid.cells");
     let path = |at: usize| place.0.path().join("grid.cells").join(&cells[at].0);
     let whole = fs::read(path(0)).unwrap();
-    // Every other damage: src/sweep/folder.rs.
+    // Every other damage: src/run/store.rs.
     let (half, other) = (&whole[..whole.len() / 2], fs::read(path(1)).unwrap());
     for (bytes, what) in [(half, ""), (&other, "it is the file of another cell")] {
         fs::write(path(0), bytes).unwrap();
@@ -231,7 +230,7 @@ fn a_damaged_cell_runs_again() {
 }
 
 #[test]
-fn a_changed_grid_is_refused_or_extended() {
+fn a_changed_grid_runs_only_what_is_new() {
     let place = Place::new("changed", GRID);
     place.change("cpus = [4, 1]", "cpus = [1]");
     place.change(
@@ -242,50 +241,50 @@ fn a_changed_grid_is_refused_or_extended() {
     place.0.trace();
     place.rows("");
     let before = place.cells("grid.cells");
-    for (from, to, message) in [
-        ("seeds = 2", "seeds = 3", "its seeds: 1,2; here: 1,2,3"),
-        ("\"bs\", ", "", "its systems: bs,lbs-31; here: lbs-31"),
-        (
-            "batch = [7, 15]",
-            "batch = 7",
-            "its options: batch: 7,15; here: batch: 7",
-        ),
-        ("cpus = [1]", "cpus = [1, 2]", "its numbers of CPUs"),
-        ("x5570", "epyc-7763", "its machines"),
-        ("think = 100", "think = 50", "its arguments"),
+    let finished = |err: &str, count: usize, all: usize| {
+        let left = all - count;
+        let note = format!("{count} of {all} cells are finished, {left} are left");
+        assert_eq!(err.contains(&note), count > 0, "{err}");
+    };
+    for (from, to, count, all) in [
+        ("seeds = 2", "seeds = 3", 6, 9),
+        ("\"bs\", ", "", 4, 4),
+        ("batch = [7, 15]", "batch = 7", 4, 4),
+        ("cpus = [1]", "cpus = [1, 2]", 6, 12),
+        ("x5570", "epyc-7763", 0, 6),
+        ("think = 100", "think = 50", 0, 6),
     ] {
         let grid = text(place.0.file("grid.toml"));
         place.change(from, to);
-        place
-            .sweep("")
-            .refused(&["cells of another grid", message, "--extend"]);
+        let (rows, err) = place.rows("");
+        finished(&err, count, all);
+        let name = format!("new-{count}-{all}-{}", from.len());
+        let fresh = format!("--resume {}", place.0.file(&name));
+        assert!(place.rows(&fresh).0 == rows, "{to}");
+        assert_eq!(place.cells(&name).len(), all);
         fs::write(place.0.file("grid.toml"), grid).unwrap();
     }
     let mut other = trace();
     other.events.truncate(900);
     everybuddy_trace::write(&other, Path::new(&place.0.file("tiny.parquet"))).unwrap();
-    place
-        .sweep("")
-        .refused(&["its workloads and traces: tiny (", "help: repeat that grid"]);
-    assert_eq!(place.cells("grid.cells"), before);
-    // Where a grid has become larger, its cells are kept.
-    place.0.trace();
-    place.change("seeds = 2", "seeds = 3");
-    let (_, err) = place.rows("--extend");
-    shows(&err, &["6 of 9 cells are finished, 3 are left"]);
+    finished(&place.rows("").1, 0, 6);
+    // The cells of other grids stay.
     let after = place.cells("grid.cells");
     assert!(before.iter().all(|cell| after.contains(cell)));
-    place.rows("");
+    place.0.trace();
+    finished(&place.rows("").1, 6, 6);
     // A folder with other files stays as it is.
     let other = place.0.file("other");
     fs::create_dir(&other).unwrap();
     fs::write(format!("{other}/notes.txt"), "mine").unwrap();
     place.refused(
-        &format!("--cells {other}"),
+        &format!("--resume {other}"),
         &["other files", "help: choose a new folder"],
     );
-    fs::write(place.0.file("grid.cells/grid.json"), "{").unwrap();
-    place.refused("", &["grid.json: not the description of a grid"]);
+    fs::write(place.0.file("file.cells"), "mine").unwrap();
+    let file = place.0.file("file.cells");
+    place.refused(&format!("--resume {file}"), &["it is a file", "help: "]);
+    assert_eq!(text(&file), "mine");
 }
 
 #[test]
@@ -317,8 +316,9 @@ fn wrong_grids_are_explained() {
 fn a_command_of_another_grid_is_refused() {
     let place = Place::new("commands", GRID);
     let folder = place.0.file("grid.cells");
-    let one =
-        |cells: &str, key: &str| place.sweep(&format!("--cells {cells} --systems bs --cell {key}"));
+    let one = |cells: &str, key: &str| {
+        place.sweep(&format!("--resume {cells} --systems bs --cell {key}"))
+    };
     let commands = place.sweep("--print-commands").done();
     let line = commands.lines().next().unwrap();
     let (_, key) = line.split_once("--cell=").unwrap();
@@ -326,7 +326,7 @@ fn a_command_of_another_grid_is_refused() {
     one(&place.0.file("elsewhere"), key).refused(&["no such folder on this machine"]);
     one(&folder, "0123").refused(&["no cell 0123", "print the commands again"]);
     place.change("shrink = 64", "shrink = 32");
-    one(&folder, key).refused(&["its arguments: --memory=64MiB --shrink=64; here:"]);
+    one(&folder, key).refused(&["no cell ", "is not the one that printed the command"]);
     place.change("shrink = 32", "shrink = 64");
     one(&folder, key).done();
     assert_eq!(place.cells("grid.cells").len(), 1);
@@ -390,11 +390,11 @@ fn replays_have_all_systems_in_a_cell() {
     let cells = place.0.file("x");
     let commands = everybuddy!(
         "{}",
-        place.line(&format!("--cells {cells} --print-commands"))
+        place.line(&format!("--resume {cells} --print-commands"))
     );
     assert_eq!(commands.done().lines().count(), 2);
     place.change("tiny", "tny");
-    place.refused("--extend", &["tny.parquet"]);
+    place.refused("", &["tny.parquet"]);
 }
 
 #[test]

@@ -29,7 +29,7 @@ use everybuddy_measure::replay::script::{Lane, Script};
 use everybuddy_measure::rows::Row;
 
 /// A way to measure, with the parameters of an experiment's file.
-pub trait Measure {
+pub trait Measure: Send + Sync {
     /// Returns the number of repetitions; by default none, since counts repeat exactly.
     fn repeats(&self) -> Repeats {
         Repeats::Counted

@@ -254,7 +254,7 @@ impl Parameters {
             let rows = if self.is_without(plan, named, &id) {
                 Some(Vec::new())
             } else {
-                run.bench.cells.known(&plan.described(&id))?
+                run.bench.cells.known(&plan.identity(&id))?
             };
             if rows.is_some() {
                 run.step(format_args!("{}{end}", plan.name(&id)));
@@ -263,7 +263,7 @@ impl Parameters {
         }
         let (rows, _) = plan.run(jobs, known, &mut |id, rows| {
             if let Some(rows) = rows {
-                run.bench.cells.finished(&plan.described(id), rows)?;
+                run.bench.cells.finished(&plan.identity(id), rows)?;
             }
             run.step(format_args!("{}{end}", plan.name(id)));
             Ok(())

@@ -238,7 +238,7 @@ fn the_time_between_calls_is_given_in_cycles() {
 }
 
 #[test]
-fn what_changes_rows_changes_the_description_of_a_cell() {
+fn what_changes_rows_changes_the_identity_of_a_cell() {
     let plan = plan();
     let id = plan.cells()[0];
     let changes: [fn(&mut Plan); 12] = [
@@ -258,10 +258,10 @@ fn what_changes_rows_changes_the_description_of_a_cell() {
     let changed = changes.iter().map(|change| {
         let mut plan = plan.clone();
         change(&mut plan);
-        plan.described(&id)
+        plan.identity(&id)
     });
     let cells = plan.cells();
-    let cells = cells.iter().map(|id| plan.described(id));
+    let cells = cells.iter().map(|id| plan.identity(id));
     let mut all: Vec<String> = changed.chain(cells).collect();
     let count = all.len();
     all.sort();

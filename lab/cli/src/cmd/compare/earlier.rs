@@ -51,7 +51,7 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
     let comparisons = comparisons?;
     let rows: Vec<Vec<Row>> = scripts
         .iter()
-        .map(|subject| earlier.of(&subject.script.name))
+        .map(|subject| earlier.of_trace(&subject.script.name))
         .collect();
     let mut answers: Vec<Option<Answer>> = Vec::with_capacity(rows.len());
     for (comparison, rows) in comparisons.iter().zip(&rows) {
@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
 }
 
 /// The rows of a run.
-struct Earlier<'e> {
+pub(super) struct Earlier<'e> {
     file: &'e Path,
     rows: Vec<Row>,
     /// The memory of the machine that was given, in frames.
@@ -114,7 +114,11 @@ struct Earlier<'e> {
 impl Earlier<'_> {
     /// Reads the rows: those of one run of `compare`.
     fn read(file: &Path) -> Result<Earlier<'_>, Error> {
-        let rows = reproduce::earlier(file)?;
+        Earlier::of(file, reproduce::earlier(file)?)
+    }
+
+    /// Takes the rows of one run of `compare`, which are from this file.
+    pub(super) fn of(file: &Path, rows: Vec<Row>) -> Result<Earlier<'_>, Error> {
         let refuse = |what: String, help: &str| {
             let file = file.display();
             Error::usage(format!("--rows: {file}: {what}\nhelp: {help}"))
@@ -184,13 +188,13 @@ impl Earlier<'_> {
     }
 
     /// Returns the rows of a trace.
-    fn of(&self, trace: &str) -> Vec<Row> {
+    fn of_trace(&self, trace: &str) -> Vec<Row> {
         let own = self.rows.iter().filter(|row| is_of(&row.source, trace));
         own.cloned().collect()
     }
 
     /// Returns what was compared on a trace, without the systems. `machine` is that of the trace.
-    fn comparison(&self, subject: &OnMachine) -> Result<Comparison, Error> {
+    pub(super) fn comparison(&self, subject: &OnMachine) -> Result<Comparison, Error> {
         let (script, machine) = (&subject.script, subject.machine);
         let refuse = |what: String, help: String| {
             let file = self.file.display();
