@@ -308,3 +308,36 @@ fn a_hit_takes_as_many_instructions_each_time() {
     assert!(operations > 0);
     assert_eq!(count().trim(), operations.to_string());
 }
+
+#[test]
+fn what_is_kept_or_in_a_file_is_shown_without_a_measurement() {
+    let folder = Folder::new("bench-kept");
+    let (cells, rows) = (folder.file("cells"), folder.file("rows.jsonl"));
+    let run = |options: &str| {
+        let _ = std::fs::remove_file(&rows);
+        let words = format!("{SHORT} --systems lbs-31,bs --workloads hot {options} --json {rows}");
+        let run = everybuddy!("{words} --resume {cells}");
+        (run.err.clone(), run.succeeded(), text(&rows))
+    };
+    let (_, printed, measured) = run("");
+    let (noted, again, kept) = run("");
+    shows(&noted, &["1 of 1 cells are finished, 0 are left"]);
+    assert_eq!(kept, measured, "times that are measured again differ");
+    let tables = |text: &str| text.split("Workloads\n").next().map(str::to_string);
+    assert_eq!(tables(&again), tables(&printed));
+    for options in ["--seed 2", "--threads 1", "--memory 32MiB"] {
+        let (noted, ..) = run(options);
+        shows(&noted, &["no cell of this run is finished; the "]);
+    }
+    let (_, printed, _) = run("");
+    let earlier = |words: &str| everybuddy!("bench --rows {rows} {words}");
+    let shown = earlier("").done();
+    assert_eq!(tables(&shown), tables(&printed));
+    shows(&shown, &["Measured by the machine that wrote "]);
+    shows(&earlier("--baseline bs").done(), &["Time relative to bs"]);
+    earlier("--baseline is").refused(&["--baseline is", "choose one of lbs-31, bs"]);
+    earlier("--rounds 3").refused(&["--rows", "--rounds"]);
+    let other = folder.file("other.jsonl");
+    std::fs::write(&other, text(&rows).replace("\"bench", "\"other")).unwrap();
+    everybuddy!("bench --rows {other}").refused(&["no rows of a benchmark", "help: "]);
+}

@@ -521,3 +521,42 @@ fn sizes_are_used_where_they_fit_and_refused_where_they_are_none() {
         everybuddy!("compare {trace} --sizes {file}").refused(&["tiny.sizes.json", word]);
     }
 }
+
+#[test]
+fn what_is_kept_is_not_measured_again() {
+    let folder = Folder::new("compare-kept");
+    let trace = folder.trace();
+    let (cells, rows) = (folder.file("cells"), folder.file("rows.jsonl"));
+    let run = |options: &str| {
+        let _ = std::fs::remove_file(&rows);
+        let words = format!("{trace} --no-html --systems bs,lbs-31 --json {rows} {options}");
+        let run = everybuddy!("compare {words} --resume {cells}");
+        let noted = run.err.clone();
+        (run.noted(), text(&rows), noted)
+    };
+    let (printed, measured, noted) = run("");
+    assert_eq!(noted, "");
+    // Measured times never repeat to the digit.
+    let (again, kept, noted) = run("");
+    shows(&noted, &["1 of 1 cells are finished, 0 are left"]);
+    assert_eq!(kept, measured);
+    let tables = |text: &str| text.split("\nNotes").next().map(str::to_string);
+    assert_eq!(tables(&again), tables(&printed));
+    // Whatever changes a row is another cell.
+    for options in [
+        "--seed 2",
+        "--memory 64MiB",
+        "--cpus 2",
+        "--touch",
+        "--machine 8GiB",
+    ] {
+        let (_, _, noted) = run(options);
+        shows(&noted, &["no cell of this run is finished; the "]);
+    }
+    assert_eq!(std::fs::read_dir(&cells).unwrap().count(), 6);
+    // A page has no charts of what an earlier run has measured, and all of its tables.
+    let page = folder.file("page.html");
+    let words = format!("{trace} --systems bs,lbs-31 --html {page} --resume {cells}");
+    everybuddy!("compare {words}").noted();
+    shows(&text(&page), &["lbs-31", "tiny"]);
+}

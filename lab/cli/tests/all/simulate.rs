@@ -300,6 +300,12 @@ fn a_sensitivity_run_mentions_every_number_of_the_machine() {
     let said =
         everybuddy!("{SHORT} --cpus 1,4 --workloads batch --seeds 1 --sensitivity --json {file}")
             .done();
+    let cells = folder.file("cells");
+    let kept = format!("--cpus 1,4 --workloads batch --seeds 1 --sensitivity --resume {cells}");
+    assert_eq!(everybuddy!("{SHORT} {kept}").done(), said);
+    let again = everybuddy!("{SHORT} {kept}");
+    shows(&again.err, &[" cells are finished, 0 are left"]);
+    assert_eq!(again.noted(), said);
     let (_, said) = said.split_once("Sensitivity: ").unwrap();
     let words = said.replace('\n', " ");
     for key in [
@@ -329,8 +335,19 @@ fn a_prediction_is_the_same_with_a_measurement_beside_it() {
     assert_eq!(rows.len(), 3 * 2 * 2, "{}", predicted.out);
     assert!(rows.iter().all(|row| row.contains("sim:x5570")));
     assert!(!predicted.err.contains("Measured on"), "{}", predicted.err);
-    // With half of its cells, an interrupted prediction gives the same rows.
+    // The rows alone give the same table.
     let folder = Folder::new("scaling");
+    let file = folder.file("rows.jsonl");
+    fs::write(&file, &predicted.out).unwrap();
+    let again = everybuddy!("scaling --rows {file} --json -");
+    assert_eq!(
+        (again.out, again.err),
+        (predicted.out.clone(), predicted.err.clone())
+    );
+    everybuddy!("scaling --rows {file} --predict").refused(&["--rows", "--predict"]);
+    fs::write(&file, predicted.out.replace("predicted_", "")).unwrap();
+    everybuddy!("scaling --rows {file}").refused(&["it has no predictions", "help: "]);
+    // With half of its cells, an interrupted prediction gives the same rows.
     let cells = folder.file("scaling.cells");
     let resumed = || scaling(&format!("--predict --resume {cells}"));
     assert_eq!(resumed().out, predicted.out);
