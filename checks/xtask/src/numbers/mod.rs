@@ -15,7 +15,7 @@ mod results;
 mod table;
 
 pub(crate) use digests::{DIGESTS, NONE, systems};
-pub(crate) use results::Results;
+pub(crate) use results::{ENDING, Results};
 pub(crate) use table::filled;
 
 #[cfg(test)]
@@ -54,7 +54,8 @@ mod tests {
 
         /// Stores a file of results.
         pub(super) fn store(&self, file: &str, text: &str) {
-            let path = self.0.join("results").join(format!("{file}.jsonl"));
+            // Rows that are not packed are read, too.
+            let path = self.0.join("results").join(format!("{file}{ENDING}"));
             fs::create_dir_all(path.parent().expect("a run")).expect("a folder");
             fs::write(path, text).expect("a file");
         }
@@ -86,7 +87,7 @@ mod tests {
         let judged = |digests: &str| {
             write("digests.tsv", digests).expect("a file");
             let (results, mut faults) = (Results::new(&folder.0), Vec::new());
-            let files = ["results/a/reproduce.jsonl".to_owned()];
+            let files = ["results/a/reproduce.jsonl.gz".to_owned()];
             let list = crate::stale::list(&folder.0, &files, &results, &mut faults);
             assert!(faults.is_empty(), "{faults:?}");
             let table = |system: &str| {

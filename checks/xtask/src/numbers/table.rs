@@ -6,7 +6,7 @@
 //! ```text
 //! <!-- numbers: bench pair latency p50: hot:order0@1; hot:order0@2; handover@2 -->
 //! <!-- numbers: components all speedup p50 .2: gcc_build@; sysbench_mt_cut@ | system=lis-1; -; system=spring -->
-//! <!-- excerpt: compare gcc_build, pictured from results/RUN/compare.jsonl -->
+//! <!-- excerpt: compare gcc_build, pictured from results/RUN/compare.jsonl.gz -->
 //! ```
 //!
 //! Without a part for rows, each row is of the system that its first cell names, in code font. The last cells of a row
@@ -20,7 +20,7 @@
 use everybuddy_metrics::{At, COLUMNS, Column, Places};
 
 use super::query::Query;
-use super::results::Results;
+use super::results::{ENDING, Results};
 
 /// What the head of a table says whose numbers are not those of today's program.
 const OLDER: &str = "(older rows)";
@@ -119,7 +119,7 @@ impl Table {
     fn excerpt(comment: &str, heads: &str, results: &Results) -> Result<Self, String> {
         let parts = comment.split_once(", pictured from ");
         let (source, pictured) = parts.unwrap_or((comment, ""));
-        let path = format!("results/{}.jsonl", results.of("compare")?);
+        let path = format!("results/{}{ENDING}", results.of("compare")?);
         if ![path.as_str(), ""].contains(&pictured) {
             return Err(format!(
                 "a picture of {pictured}, numbers of {path}: `ci/picture.sh`"

@@ -1,24 +1,27 @@
 //! Known deviations, against the committed results.
 
-use std::fs;
 use std::path::Path;
 
 use everybuddy_measure::claim::{Claim, State, bench};
 use everybuddy_measure::rows::Row;
 use everybuddy_metrics::{OPERATIONS, find};
 use everybuddy_papers::{Experiment, all_experiments, list};
+use everybuddy_text::packed;
 use serde_json::Value;
 
-/// The files of experiments: the main run, the predicted costs of 1989, and a machine whose lines move more slowly.
-pub(crate) const EXPERIMENTS: [&str; 3] =
-    ["papers/reproduce", "papers/1989", "papers/break-even-xeon"];
+/// The rows of experiments: the main runs, the predicted costs of 1989, and a machine whose lines move more slowly.
+pub(crate) const EXPERIMENTS: [&str; 3] = [
+    "papers/reproduce",
+    "papers/1989.jsonl.gz",
+    "papers/break-even-xeon.jsonl.gz",
+];
 /// The files of benchmarks.
-const BENCHMARKS: [&str; 1] = ["bench-zen4/bench"];
+const BENCHMARKS: [&str; 1] = ["bench-zen4/bench.jsonl.gz"];
 
-/// Returns the committed rows of a file below `results`.
+/// Returns the committed rows of a file or a folder below `results`.
 pub(crate) fn committed(file: &str) -> Vec<Row> {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
-    let text = fs::read_to_string(results.join(format!("{file}.jsonl"))).unwrap();
+    let text = packed::read(&results.join(file)).unwrap();
     text.lines().filter_map(row).collect()
 }
 

@@ -72,7 +72,7 @@ fn the_page_of_claims_is_that_of_the_committed_rows() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../results");
     let stale = fs::read_to_string(results.join("stale.tsv")).unwrap();
     let older = |name: &str| {
-        let run = format!("papers/reproduce:{name}\t");
+        let run = format!("papers/reproduce/{name}\t");
         let is_older = stale.lines().any(|line| line.starts_with(&run));
         if is_older { " *(older)*" } else { "" }
     };
