@@ -12,8 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use everybuddy::SystemSpec;
-
 use crate::numbers::{DIGESTS, ENDING, NONE, Results, systems};
 
 /// The list that `docs` writes.
@@ -62,16 +60,8 @@ pub(crate) fn list(
             }
             let words = systems(system).filter(|own| !digests.0.contains_key(*own));
             unknown.extend(words.map(str::to_owned));
-            // Options of a system of this project: another name is that of another program, or of a model.
-            let base = system.split('+').next().unwrap_or_default();
-            let is_own = system.contains('=') && base.parse::<SystemSpec>().is_ok();
-            if is_own && systems(system).next().is_none() {
-                let what = format!("an option of `{system}` is gone: so must its rows be");
-                faults.push(format!("{file}:1: stale: {what}"));
-            }
         }
     }
-    faults.dedup();
     let mut fault = |what: String| faults.push(format!("{RUNS}:1: stale: {what}"));
     for name in unknown {
         fault(format!(

@@ -1,5 +1,5 @@
 //! Text that several parts of the laboratory read or write: files that appear completely or not at all, files that
-//! may be packed, sizes, and rows of files in `/proc`; and enums whose variants have names.
+//! may be packed and their sums, sizes, and rows of files in `/proc`; and enums whose variants have names.
 //!
 //! One rule for each. Small programs use this crate too, so of other crates it depends on flate2 alone.
 //!
@@ -12,6 +12,7 @@ mod named;
 pub mod packed;
 pub mod proc;
 pub mod size;
+pub mod sum;
 
 pub use file::Pending;
 pub use lines::{Lines, TextLine};

@@ -1,7 +1,7 @@
 //! Rows of measurements in files that may be packed with gzip.
 //!
-//! Rows repeat their words: packed, they need a thirtieth of the space. A reader need not know whether a file is packed,
-//! nor whether the rows of several runs are in one file or in a folder with a file for each.
+//! Rows repeat their words: packed, they need a thirtieth of the space. A reader need not know whether a file is
+//! packed, nor whether the rows of several runs are in one file or in a folder with a file for each.
 //!
 //! # Invariants
 //! The first bytes of a file decide whether it is packed, and not its name. A file that was cut off or changed is an

@@ -16,7 +16,7 @@ mod table;
 
 pub(crate) use digests::{DIGESTS, NONE, systems};
 pub(crate) use results::{ENDING, Results};
-pub(crate) use table::filled;
+pub(crate) use table::{filled, unmarked};
 
 #[cfg(test)]
 mod tests {

@@ -13,22 +13,7 @@ use everybuddy_text::packed;
 use everybuddy_trace::shown;
 
 use super::{Row, json};
-
-/// All that a row is about: experiment, source, system and options; platform, CPUs and seed; operation, order, metric
-/// and statistic.
-pub type Key<'r> = ([&'r str; 4], (String, u16, u64), About);
-
-/// Operation, order, metric and statistic.
-type About = (&'static str, Option<u8>, &'static str, &'static str);
-
-/// Returns what a row is about.
-pub fn key(row: &Row) -> Key<'_> {
-    (
-        [&row.experiment, &row.source, &row.system, &row.options],
-        (row.platform.to_string(), row.cpus, row.seed),
-        (row.operation, row.order, row.metric, row.statistic),
-    )
-}
+use crate::show::rows::key;
 
 /// Reads the rows of a file, or of all files of a folder, packed or not. `argument` is the one that named it.
 ///

@@ -1,7 +1,7 @@
 //! What two files of rows differ in, as text.
 //!
 //! The answer comes first: how many rows are the same. Then what moved, by experiment and metric, so that a reader sees
-//! at once which of them a change has touched.
+//! which of them a change has touched.
 //!
 //! # Invariants
 //! Each row is counted once. What all rows of a table have in common is above the table, and not a column of it.
@@ -14,7 +14,22 @@ use everybuddy_metrics::{count, find};
 
 use super::output::Style;
 use super::table::{self, plain};
-use crate::export::earlier::key;
+
+/// All that a row is about: experiment, source, system and options; platform, CPUs and seed; operation, order, metric
+/// and statistic.
+pub type Key<'r> = ([&'r str; 4], (String, u16, u64), About);
+
+/// Operation, order, metric and statistic.
+type About = (&'static str, Option<u8>, &'static str, &'static str);
+
+/// Returns what a row is about.
+pub fn key(row: &Row) -> Key<'_> {
+    (
+        [&row.experiment, &row.source, &row.system, &row.options],
+        (row.platform.to_string(), row.cpus, row.seed),
+        (row.operation, row.order, row.metric, row.statistic),
+    )
+}
 
 /// A number that both files have.
 struct Change<'r> {
@@ -73,7 +88,7 @@ impl Change<'_> {
     }
 }
 
-/// Renders the differences: those above a share, and at most so many of a metric.
+/// Renders the differences: those above a share, and at most `most` of a metric.
 pub fn text(before: &[Row], after: &[Row], above: f64, most: usize, style: &Style) -> String {
     let known: BTreeMap<_, f64> = after.iter().map(|row| (key(row), row.value)).collect();
     let mut rest: BTreeMap<_, &Row> = after.iter().map(|row| (key(row), row)).collect();
