@@ -109,6 +109,26 @@ mod tests {
     }
 
     #[test]
+    fn a_document_with_numbers_of_older_rows_is_right() {
+        let folder = Folder::new("marks");
+        folder.run("a", &[("x", "bs", 1, "m", "mean", 5.0)]);
+        let is_right = |number: &str| {
+            let head = "<!-- numbers: e all m mean: x@ -->\n| a | b |\n|---|---|\n";
+            let text = format!("{head}| `bs` | {number} |\n");
+            fs::write(folder.0.join("x.md"), text).expect("a file");
+            let mut faults = Vec::new();
+            let files = ["x.md".to_owned()];
+            crate::docs::check(&folder.0, &files, &Results::new(&folder.0), &mut faults);
+            !faults.iter().any(|fault| fault.starts_with("x.md"))
+        };
+        let digests = folder.0.join("results/digests.tsv");
+        for digest in ["", "bs\t1\t1\n"] {
+            fs::write(&digests, digest).expect("a file");
+            assert!(is_right("5.00") && !is_right("6.00"), "{digest}");
+        }
+    }
+
+    #[test]
     fn an_experiment_of_two_runs_needs_a_file() {
         let folder = Folder::new("two");
         let row = [("x", "bs", 1, "m", "mean", 5.0)];
