@@ -13,13 +13,13 @@ import math
 import statistics
 import sys
 
+import rows as stored
+
 
 def rows(path):
-    with open(path) as lines:
-        for line in lines:
-            row = json.loads(line)
-            system = row["system"] + ("+" + row["options"] if row["options"] else "")
-            yield row, (row["source"], row["cpus"]), system
+    for row in stored.read(path):
+        system = row["system"] + ("+" + row["options"] if row["options"] else "")
+        yield row, (row["source"], row["cpus"]), system
 
 
 def ranks(values):

@@ -10,3 +10,5 @@ cargo clippy --workspace --all-targets --features everybuddy-cli/peers,everybudd
     -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items --locked --profile gate --quiet
 cargo run --quiet --locked --profile gate -p xtask -- tidy
+# Each path that can break a long check exists.
+ci/full.sh --since HEAD >/dev/null

@@ -8,9 +8,10 @@ count that have nearly all cells, and only cells that all of these have. `floor`
 """
 
 import collections
-import json
 import math
 import sys
+
+import rows
 
 NO_ALLOCATORS = {"floor", "floor+table", "timer"}
 
@@ -19,12 +20,11 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     cells = collections.defaultdict(dict)
-    with open(sys.argv[1]) as file:
-        for row in map(json.loads, file):
-            # `@` marks the rows of single rounds.
-            if (row["metric"], row["statistic"]) == ("latency", "p50") and "@" not in row["experiment"]:
-                name = "+".join(filter(None, [row["system"], row["options"]]))
-                cells[row["source"], row["operation"], row["cpus"]][name] = row["value"]
+    for row in rows.read(sys.argv[1]):
+        # `@` marks the rows of single rounds.
+        if (row["metric"], row["statistic"]) == ("latency", "p50") and "@" not in row["experiment"]:
+            name = "+".join(filter(None, [row["system"], row["options"]]))
+            cells[row["source"], row["operation"], row["cpus"]][name] = row["value"]
     names = {name for cell in cells.values() for name in cell} - NO_ALLOCATORS
     if not names:
         sys.exit(f"{sys.argv[1]}: no median times; `everybuddy bench --json FILE` writes them")

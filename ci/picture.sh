@@ -2,7 +2,7 @@
 # Makes the picture of README.md: the page of the run that its table is an excerpt of, in a browser. Minutes, for the
 # program; then seconds.
 #
-#     ci/picture.sh results/RUN/compare.jsonl    # after a run with new rows; without an argument, of the same rows again
+#     ci/picture.sh results/RUN/compare.jsonl.gz    # after a run with new rows; without an argument, of the same rows again
 #
 # Nothing is measured. Look at the picture before you commit it.
 set -euo pipefail

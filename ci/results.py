@@ -4,6 +4,7 @@
 results/stale.tsv lists what is of an older program, results/runs.tsv how each run is made. A run works in a folder of
 target/results/COMMIT, and what is done there is not repeated. Of its rows, those are kept whose metrics the old rows
 had, or that a claim or a table of an experiment names; a new file is kept whole. Rows lose what follows from others.
+They are in the file that the run is named after: NAME.jsonl.gz.
 """
 
 import datetime
@@ -19,6 +20,8 @@ import sys
 import time
 import tomllib
 
+import rows as stored
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 REPEATABLE = ("simulated", "counted")
@@ -32,10 +35,6 @@ def table(name):
     head, *lines = (RESULTS / name).read_text().splitlines()
     rows = (dict(zip(head.split("\t"), line.split("\t"))) for line in lines)
     return {row["run"]: row for row in rows}
-
-
-def rows_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def experiment(row):
@@ -100,23 +99,24 @@ def short(row):
     return json.dumps({name: value for name, value in row.items() if name not in left_out}, separators=(",", ":"))
 
 
-def committed(run, file):
-    """Returns the file of results that a run writes, the rows of this run in it, and the lines of others."""
-    path = RESULTS / run.split("/")[0] / file
-    if file.suffix != ".jsonl" or not path.exists():
-        return path, [], []
-    name = run.partition(":")[2]
-    lines = [(json.loads(line), line) for line in path.read_text().splitlines()]
-    is_own = [not name or experiment(row) == name for row, _ in lines]
-    own = [row for (row, _), own in zip(lines, is_own) if own]
-    return path, own, [line for (_, line), own in zip(lines, is_own) if not own]
+def committed(run):
+    """Returns the file with the rows of a run, and these rows."""
+    path = RESULTS / f"{run['run']}.jsonl.gz"
+    return path, stored.read(path) if path.exists() else []
 
 
 def files(run, folder):
-    """Returns the files of results that a run has written: those that its command names, or that are committed."""
-    found = [path for path in sorted(folder.iterdir()) if path.suffix in (".jsonl", ".txt", ".tsv", ".toml")]
-    kind, named = RESULTS / run["run"].split("/")[0], run["command"].split()
-    return [pathlib.Path(path.name) for path in found if (kind / path.name).exists() or path.name in named]
+    """Returns the files of results that a run has written: those that its command names, or that are committed. Its
+    rows are in the file that has the second part of its name."""
+    kind, name = run["run"].split("/")[:2]
+    named = run["command"].split()
+
+    def is_result(path):
+        if path.suffix == ".jsonl":
+            return path.stem == name and (committed(run)[0].exists() or path.name in named)
+        return path.suffix in (".txt", ".tsv", ".toml") and ((RESULTS / kind / path.name).exists() or path.name in named)
+
+    return [pathlib.Path(path.name) for path in sorted(folder.iterdir()) if is_result(path)]
 
 
 def times():
@@ -143,7 +143,7 @@ def family():
 
 def place_of(run, base):
     """Returns the folder of a run, whose name may be in a list of folders."""
-    return base / re.sub("[/:]", "+", run["run"])
+    return base / run["run"].replace("/", "+")
 
 
 def make(run, base):
@@ -181,15 +181,16 @@ def take(run, folder, commit, now):
     """Takes the files of a run over into the results."""
     digests = dict(line.split("\t")[:2] for line in (RESULTS / "digests.tsv").read_text().splitlines())
     for file in files(run, folder):
-        path, old, others = committed(run["run"], file)
         if file.suffix == ".jsonl":
-            new = kept(experiment(old[0]) if old else "", old, rows_of(folder / file))
-            lines = others + [short(named(row, commit, digests)) for row in new]
-            lines = sorted(lines, key=lambda line: json.loads(line)["experiment"].split("@")[0]) if others else lines
-            path.write_text("".join(line + "\n" for line in lines))
+            path, old = committed(run)
+            new = kept(experiment(old[0]) if old else "", old, stored.read(folder / file))
+            stored.write(path, [short(named(row, commit, digests)) for row in new])
             print(f"results: {run['run']}: {len(old)} rows before, {len(new)} now")
+            if old:
+                name = path.relative_to(ROOT)
+                print(f"results: what changed: everybuddy rows <(git show HEAD:{name}) {name}")
         else:
-            shutil.copy(folder / file, path)
+            shutil.copy(folder / file, RESULTS / run["run"].split("/")[0] / file)
     place, seconds = (folder / "done").read_text().split("\t")
     today = datetime.date.today().isoformat()
     run |= {"date": today, "commit": commit, "program": now, "seconds": seconds, "where": place}
@@ -203,13 +204,15 @@ def differences(run, folder):
     """Returns what is not the same to the last digit in the committed files of a run."""
     found = []
     for file in files(run, folder):
-        path, old, _ = committed(run["run"], file)
+        path = RESULTS / run["run"].split("/")[0] / file
         if file.suffix == ".jsonl":
-            new = kept(experiment(old[0]) if old else "", old, rows_of(folder / file))
+            path, old = committed(run)
+            new = kept(experiment(old[0]) if old else "", old, stored.read(folder / file))
             # A run makes more rows than are committed.
             plain = [{short(row | {"program": ""}) for row in rows} for rows in (old, new)]
             count = len(plain[0] - plain[1])
-            found += [f"{count} rows of {path.name} differ"] * (count > 0)
+            if count:
+                found.append(f"{count} rows differ: everybuddy rows {path.relative_to(ROOT)} {folder / file}")
         elif path.read_text() != (folder / file).read_text():
             found.append(f"{path.name} differs")
     return found

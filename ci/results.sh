@@ -8,8 +8,8 @@
 #   ci/results.sh --again=N [NAME...]  makes N runs that repeat again, at random, and compares each digit
 #
 # An interrupted command is resumed by the same command: what is done for this commit is in target/results. A native run
-# waits until the CPUs are idle for 20 seconds. Runs `by hand` are only named. Needs python3; commit first.
-# Afterwards, `WRITE=1 cargo test -p everybuddy-papers page_of_claims` writes the page of claims.
+# waits until the CPUs are idle for 20 seconds. Runs `by hand` are only named. Needs python3; commit first. For each run, it
+# names the command that shows what changed (`everybuddy rows`). At the end it writes the documents and the page of claims.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -24,5 +24,8 @@ if [ "${1:-}" != --list ]; then
 fi
 status=0
 python3 ci/results.py "$@" || status=$?
-[ "${1:-}" = --list ] || cargo run --quiet --locked -p xtask -- docs
+if [ "${1:-}" != --list ]; then
+    cargo run --quiet --locked --profile gate -p xtask -- docs
+    WRITE=1 cargo test --quiet --locked --profile gate -p everybuddy-papers page_of_claims
+fi
 exit $status

@@ -7,9 +7,10 @@ RUN.jsonl is what `everybuddy compare --seed N --json RUN.jsonl` wrote. The time
 a free together. A line has the median of the ratios, the least and the most. SYSTEM is faster if the most is below 1.
 """
 
-import json
 import statistics
 import sys
+
+import rows
 
 NO_ALLOCATORS = {"floor", "timer"}
 
@@ -17,12 +18,11 @@ NO_ALLOCATORS = {"floor", "timer"}
 def times(path):
     """Returns the time of each trace and system of a run."""
     parts = {}
-    with open(path) as file:
-        for row in map(json.loads, file):
-            is_mean = (row["metric"], row["statistic"], row["order"]) == ("latency", "mean", None)
-            if is_mean and row["operation"] in ("allocate", "free") and row["system"] not in NO_ALLOCATORS:
-                name = "+".join(filter(None, [row["system"], row["options"]]))
-                parts.setdefault((row["source"], name), {})[row["operation"]] = row["value"]
+    for row in rows.read(path):
+        is_mean = (row["metric"], row["statistic"], row.get("order")) == ("latency", "mean", None)
+        if is_mean and row["operation"] in ("allocate", "free") and row["system"] not in NO_ALLOCATORS:
+            name = "+".join(filter(None, [row["system"], row["options"]]))
+            parts.setdefault((row["source"], name), {})[row["operation"]] = row["value"]
     return {key: sum(own.values()) for key, own in parts.items() if len(own) == 2}
 
 

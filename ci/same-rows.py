@@ -11,8 +11,9 @@ differences. Prints the number of rows that were compared, and every difference;
 """
 
 import collections
-import json
 import sys
+
+import rows as stored
 
 # The name of a metric in rows before, and now. A rename may depend on the experiment.
 RENAMED = {"lock_wait": "lock_polls", "ghost_wait": "ghost_polls"}
@@ -36,18 +37,16 @@ KEY = ("experiment", "source", "system", "options", "platform", "cpus", "seed", 
 def read(path):
     """Returns the rows of a file by their keys, metrics by their new names."""
     rows = {}
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            row = json.loads(line)
-            experiment = row["experiment"].split("@")[0]
-            metric = row["metric"]
-            row["metric"] = RENAMED_IN.get((experiment, metric), metric)
-            if experiment not in TIMED_LOCKS:
-                row["metric"] = RENAMED.get(row["metric"], row["metric"])
-            key = tuple(row[column] for column in KEY)
-            if key in rows:
-                sys.exit(f"{path}: two rows are the same but for their values: {key}")
-            rows[key] = (row["value"], row["expected"])
+    for row in stored.read(path):
+        experiment = row["experiment"].split("@")[0]
+        metric = row["metric"]
+        row["metric"] = RENAMED_IN.get((experiment, metric), metric)
+        if experiment not in TIMED_LOCKS:
+            row["metric"] = RENAMED.get(row["metric"], row["metric"])
+        key = tuple(row[column] for column in KEY)
+        if key in rows:
+            sys.exit(f"{path}: two rows are the same but for their values: {key}")
+        rows[key] = (row["value"], row["expected"])
     return rows
 
 

@@ -6,15 +6,13 @@
 //! first. `ci/results.sh` makes them.
 //!
 //! # Invariants
-//! Each file with rows has a line in the list of runs.
+//! Each file with rows has a line in the list of runs: the run is its path below `results`, without its ending.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use everybuddy::SystemSpec;
-
-use crate::numbers::{DIGESTS, NONE, Results, systems};
+use crate::numbers::{DIGESTS, ENDING, NONE, Results, systems};
 
 /// The list that `docs` writes.
 pub(crate) const LIST: &str = "results/stale.tsv";
@@ -47,20 +45,14 @@ pub(crate) fn list(
     let mut found: BTreeMap<String, Rows> = BTreeMap::new();
     let mut unknown = BTreeSet::new();
     for file in files {
-        let stem = file.strip_prefix("results/");
-        let stem = stem.and_then(|file| file.strip_suffix(".jsonl"));
-        let Some(rows) = stem.and_then(|stem| results.rows(stem, "").ok()) else {
+        let run = file.strip_prefix("results/");
+        let run = run.and_then(|file| file.strip_suffix(ENDING));
+        let Some((run, rows)) = run.and_then(|run| Some((run, results.rows(run, "").ok()?))) else {
             continue;
         };
-        let stem = stem.unwrap_or_default();
+        let found = found.entry(run.to_owned()).or_default();
+        found.all += rows.len();
         for row in rows.iter() {
-            let name = row.experiment.split('@').next().unwrap_or_default();
-            // An experiment of a file can be a run of its own.
-            let own = format!("{stem}:{name}");
-            let is_run = runs.iter().any(|run| run.first() == Some(&own.as_str()));
-            let run = if is_run { own } else { stem.to_owned() };
-            let found = found.entry(run).or_default();
-            found.all += 1;
             let system = &row.names[1];
             if row.is_older {
                 found.older += 1;
@@ -68,16 +60,8 @@ pub(crate) fn list(
             }
             let words = systems(system).filter(|own| !digests.0.contains_key(*own));
             unknown.extend(words.map(str::to_owned));
-            // Options of a system of this project: another name is that of another program, or of a model.
-            let base = system.split('+').next().unwrap_or_default();
-            let is_own = system.contains('=') && base.parse::<SystemSpec>().is_ok();
-            if is_own && systems(system).next().is_none() {
-                let what = format!("an option of `{system}` is gone: so must its rows be");
-                faults.push(format!("{file}:1: stale: {what}"));
-            }
         }
     }
-    faults.dedup();
     let mut fault = |what: String| faults.push(format!("{RUNS}:1: stale: {what}"));
     for name in unknown {
         fault(format!(

@@ -15,8 +15,8 @@ mod results;
 mod table;
 
 pub(crate) use digests::{DIGESTS, NONE, systems};
-pub(crate) use results::Results;
-pub(crate) use table::filled;
+pub(crate) use results::{ENDING, Results};
+pub(crate) use table::{filled, unmarked};
 
 #[cfg(test)]
 mod tests {
@@ -54,7 +54,8 @@ mod tests {
 
         /// Stores a file of results.
         pub(super) fn store(&self, file: &str, text: &str) {
-            let path = self.0.join("results").join(format!("{file}.jsonl"));
+            // Rows that are not packed are read, too.
+            let path = self.0.join("results").join(format!("{file}{ENDING}"));
             fs::create_dir_all(path.parent().expect("a run")).expect("a folder");
             fs::write(path, text).expect("a file");
         }
@@ -86,7 +87,7 @@ mod tests {
         let judged = |digests: &str| {
             write("digests.tsv", digests).expect("a file");
             let (results, mut faults) = (Results::new(&folder.0), Vec::new());
-            let files = ["results/a/reproduce.jsonl".to_owned()];
+            let files = ["results/a/reproduce.jsonl.gz".to_owned()];
             let list = crate::stale::list(&folder.0, &files, &results, &mut faults);
             assert!(faults.is_empty(), "{faults:?}");
             let table = |system: &str| {
@@ -105,6 +106,26 @@ mod tests {
         assert_eq!(changed, (line(1, "is"), false, true));
         let changed = judged("bs\t1\nis\t2\nsim:flat\t5\n");
         assert_eq!(changed, (line(2, "all"), true, true));
+    }
+
+    #[test]
+    fn a_document_with_numbers_of_older_rows_is_right() {
+        let folder = Folder::new("marks");
+        folder.run("a", &[("x", "bs", 1, "m", "mean", 5.0)]);
+        let is_right = |number: &str| {
+            let head = "<!-- numbers: e all m mean: x@ -->\n| a | b |\n|---|---|\n";
+            let text = format!("{head}| `bs` | {number} |\n");
+            fs::write(folder.0.join("x.md"), text).expect("a file");
+            let mut faults = Vec::new();
+            let files = ["x.md".to_owned()];
+            crate::docs::check(&folder.0, &files, &Results::new(&folder.0), &mut faults);
+            !faults.iter().any(|fault| fault.starts_with("x.md"))
+        };
+        let digests = folder.0.join("results/digests.tsv");
+        for digest in ["", "bs\t1\t1\n"] {
+            fs::write(&digests, digest).expect("a file");
+            assert!(is_right("5.00") && !is_right("6.00"), "{digest}");
+        }
     }
 
     #[test]

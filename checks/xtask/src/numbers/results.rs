@@ -1,7 +1,7 @@
 //! The rows of committed results.
 //!
 //! A document names an experiment and not a file, if one run alone has rows of it in the file that its command writes.
-//! Other files are named by their path below `results`.
+//! Other files, and folders with a file for each run, are named by their path below `results`, without its ending.
 //!
 //! # Invariants
 //! A file is read once.
@@ -12,7 +12,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use everybuddy_text::packed;
+
 use super::digests::Digests;
+
+/// What the names of files with rows end in.
+pub(crate) const ENDING: &str = ".jsonl.gz";
 
 /// The files in which the commands' own rows are stored.
 const OUTPUTS: [&str; 3] = ["reproduce", "compare", "bench"];
@@ -21,7 +26,7 @@ const OUTPUTS: [&str; 3] = ["reproduce", "compare", "bench"];
 pub(crate) struct Results {
     root: PathBuf,
     files: RefCell<BTreeMap<String, Rc<Vec<Row>>>>,
-    /// The files with the commands' own rows, below the root and without their endings.
+    /// The files and folders with the commands' own rows, below the root and without their endings.
     own: Vec<String>,
     pub(crate) digests: Digests,
     /// Whether a value is of an older program that was asked for since this was read.
@@ -46,8 +51,7 @@ impl Results {
         let runs = fs::read_dir(&root).into_iter().flatten();
         let runs = runs.filter_map(|run| run.ok()?.file_name().into_string().ok());
         let own = runs.flat_map(|run| OUTPUTS.map(|file| format!("{run}/{file}")));
-        let exists = |file: &String| root.join(format!("{file}.jsonl")).is_file();
-        let mut own: Vec<String> = own.filter(exists).collect();
+        let mut own: Vec<String> = own.filter(|file| place(&root, file).exists()).collect();
         own.sort();
         Self {
             root,
@@ -80,8 +84,8 @@ impl Results {
         if let Some(rows) = self.files.borrow().get(file) {
             return Ok(Rc::clone(rows));
         }
-        let text = fs::read_to_string(self.root.join(format!("{file}.jsonl")));
-        let text = text.map_err(|error| format!("results/{file}.jsonl: {error}"))?;
+        let text = packed::read(&place(&self.root, file));
+        let text = text.map_err(|error| format!("results/{file}: {error}"))?;
         let read = |line| Row::read(line, &self.digests);
         let rows: Rc<Vec<Row>> = Rc::new(text.lines().filter_map(read).collect());
         let mut files = self.files.borrow_mut();
@@ -128,6 +132,16 @@ impl Row {
             value: text("value")?.parse().ok()?,
             is_older,
         })
+    }
+}
+
+/// Returns the path of what a document names: of a folder, or of a file.
+fn place(root: &Path, name: &str) -> PathBuf {
+    let folder = root.join(name);
+    if folder.is_dir() {
+        folder
+    } else {
+        root.join(format!("{name}{ENDING}"))
     }
 }
 

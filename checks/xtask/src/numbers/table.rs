@@ -6,7 +6,7 @@
 //! ```text
 //! <!-- numbers: bench pair latency p50: hot:order0@1; hot:order0@2; handover@2 -->
 //! <!-- numbers: components all speedup p50 .2: gcc_build@; sysbench_mt_cut@ | system=lis-1; -; system=spring -->
-//! <!-- excerpt: compare gcc_build, pictured from results/RUN/compare.jsonl -->
+//! <!-- excerpt: compare gcc_build, pictured from results/RUN/compare.jsonl.gz -->
 //! ```
 //!
 //! Without a part for rows, each row is of the system that its first cell names, in code font. The last cells of a row
@@ -20,7 +20,7 @@
 use everybuddy_metrics::{At, COLUMNS, Column, Places};
 
 use super::query::Query;
-use super::results::Results;
+use super::results::{ENDING, Results};
 
 /// What the head of a table says whose numbers are not those of today's program.
 const OLDER: &str = "(older rows)";
@@ -74,9 +74,14 @@ pub(crate) fn filled(file: &str, text: &str, results: &Results) -> Result<String
     Ok(lines.join("\n") + end)
 }
 
+/// Returns a text without what says that rows are older.
+pub(crate) fn unmarked(text: &str) -> String {
+    text.replace(&format!("{OLDER} "), "")
+}
+
 /// Returns the head of a table, whose first cell says whether the numbers are of an older program.
 fn marked(head: &str, is_older: bool) -> String {
-    let head = head.replacen(&format!("{OLDER} "), "", 1);
+    let head = unmarked(head);
     match head.get(1..).and_then(|rest| rest.split_once('|')) {
         Some((first, rest)) if is_older => format!("|{} {OLDER} |{rest}", first.trim_end()),
         _ => head,
@@ -119,7 +124,7 @@ impl Table {
     fn excerpt(comment: &str, heads: &str, results: &Results) -> Result<Self, String> {
         let parts = comment.split_once(", pictured from ");
         let (source, pictured) = parts.unwrap_or((comment, ""));
-        let path = format!("results/{}.jsonl", results.of("compare")?);
+        let path = format!("results/{}{ENDING}", results.of("compare")?);
         if ![path.as_str(), ""].contains(&pictured) {
             return Err(format!(
                 "a picture of {pictured}, numbers of {path}: `ci/picture.sh`"
@@ -278,7 +283,8 @@ mod tests {
             !text.contains("<!-- numbers: compare"),
             "a table of compare with headings of its own"
         );
-        assert_eq!(filled("README.md", &text, &results).as_ref(), Ok(&text));
+        let found = filled("README.md", &text, &results).expect("numbers");
+        assert_eq!(unmarked(&found), unmarked(&text));
         let other = text.replacen("| alloc mean ns |", "| allocation |", 1);
         let error = filled("README.md", &other, &results).expect_err("a head of its own");
         assert!(error.contains("prints no column `allocation`"), "{error}");

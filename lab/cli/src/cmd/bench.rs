@@ -13,7 +13,7 @@ use everybuddy_workload::{Variant, WORKLOADS};
 
 use everybuddy_trace::shown;
 
-use crate::export::Outputs;
+use crate::export::{self, Outputs};
 use crate::run::{self, Cell, Run, RunOptions, Stage, missing};
 use crate::show::bench::{self as tables, Benchmark};
 use crate::show::{self, output, progress::Progress};
@@ -34,7 +34,6 @@ use everybuddy_measure::touched::Ablation;
 
 use super::files::{Files, Sinks};
 use super::numbers;
-use super::reproduce;
 use super::start::Start;
 
 mod cold;
@@ -413,7 +412,7 @@ fn tables(
 
 /// Shows the rows of an earlier run.
 fn earlier(arguments: &Arguments, file: &Path) -> Result<(), Error> {
-    let rows = reproduce::earlier(file)?;
+    let rows = export::earlier::rows("--rows", file)?;
     let benchmark = Benchmark::of(&rows);
     if benchmark.names().is_empty() {
         return Err(Error::usage(format!(

@@ -22,6 +22,7 @@ mod play;
 #[cfg(target_os = "linux")]
 mod record;
 mod reproduce;
+mod rows;
 mod scaling;
 mod simulate;
 mod start;
@@ -80,6 +81,7 @@ enum Command {
     Memory(memory::Arguments),
     Advise(advise::Arguments),
     Metrics(metrics::Arguments),
+    Rows(rows::Arguments),
     Play(play::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -106,6 +108,7 @@ impl Cli {
             Command::Machines(arguments) => machines::run(arguments),
             Command::Advise(arguments) => advise::run(arguments),
             Command::Metrics(arguments) => metrics::run(arguments),
+            Command::Rows(arguments) => rows::run(&arguments),
             Command::Play(arguments) => play::run(&arguments),
             Command::Completions(arguments) => completions::run(&arguments, Cli::command()),
             Command::Man(arguments) => man::run(&arguments, Cli::command()),

@@ -7,7 +7,7 @@
 //! was printed and written. Nothing else runs while times are measured.
 
 use everybuddy_trace::shown;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use clap::{Args, value_parser};
 
 use crate::export::page::{Page, study};
-use crate::export::{Output, Outputs, json, refused};
+use crate::export::{Output, Outputs, earlier, refused};
 use crate::run::store::Store;
 use crate::run::{self, Cell, Known, Run, RunOptions, Stage, missing};
 use crate::show::{claims, experiments, output};
@@ -81,7 +81,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         return output::text(&experiments::list(&named(&[])?));
     }
     let chosen = named(&arguments.names)?.into_iter();
-    let earlier = arguments.rows.as_deref().map(earlier).transpose()?;
+    let earlier = arguments
+        .rows
+        .as_deref()
+        .map(|path| earlier::rows("--rows", path))
+        .transpose()?;
     let rows = earlier.as_deref().unwrap_or_default();
     let chosen: Result<Vec<Experiment>, Error> = chosen
         .map(|own| run_of(own, arguments.full, rows))
@@ -302,27 +306,6 @@ impl Cells for Kept {
     fn finished(&mut self, described: &str, rows: &[Row]) -> Result<(), Error> {
         self.0.finish(&Store::key(described), rows)
     }
-}
-
-/// Reads the rows of an earlier run. No two of them have different values of the same number.
-pub(super) fn earlier(path: &Path) -> Result<Vec<Row>, Error> {
-    let wrong = |what: String, help: &str| {
-        Error::usage(format!("--rows: {}: {what}\nhelp: {help}", shown(path)))
-    };
-    let help = "--rows takes the file that --json wrote; unpack a .gz with zcat";
-    let text = fs::read_to_string(path).map_err(|cause| wrong(cause.to_string(), help))?;
-    let rows = json::decode(&text).map_err(|what| wrong(what, help))?;
-    let mut seen = BTreeMap::new();
-    for (line, row) in (1..).zip(&rows) {
-        let of = (&row.experiment, &row.source, &row.system, &row.options);
-        let about = (row.operation, row.order, row.metric, row.statistic);
-        let key = (of, row.platform.to_string(), row.cpus, row.seed, about);
-        if *seen.entry(key).or_insert(row.value) != row.value {
-            let what = format!("line {line}: another line has another value of the same number");
-            return Err(wrong(what, "a file may have the rows of one run only"));
-        }
-    }
-    Ok(rows)
 }
 
 /// Returns `true` for a row of an experiment, also of a single moment or round of it.

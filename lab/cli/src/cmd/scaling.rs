@@ -25,14 +25,14 @@ use everybuddy_simulate::machines::{Machine, by_name_or_path, extremes, host};
 use everybuddy_simulate::{Load, Plan};
 use everybuddy_trace::shown;
 
-use crate::export::Outputs;
+use crate::export::{self, Outputs};
 use crate::run::{Run, RunOptions, missing};
 use crate::show::output::{self, Style};
 use crate::show::progress::Progress;
 use crate::show::scaling;
 
 use super::files::Files;
-use super::{reproduce, simulate};
+use super::simulate;
 
 /// The loads: bursts that exceed most lists, batches that fit into most, and frames that another CPU frees.
 const LOADS: [&str; 3] = ["burst:random", "batch", "handover"];
@@ -150,7 +150,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 
 /// Shows the rows of an earlier run.
 fn earlier(arguments: &Arguments, file: &Path) -> Result<(), Error> {
-    let rows = reproduce::earlier(file)?;
+    let rows = export::earlier::rows("--rows", file)?;
     if !rows.iter().any(|row| row.metric == "predicted_throughput") {
         return Err(Error::usage(format!(
             "--rows: {}: it has no predictions\nhelp: --rows takes what `everybuddy scaling --json FILE` wrote",

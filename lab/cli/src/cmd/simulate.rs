@@ -30,7 +30,6 @@ use crate::show::sensitivity::{self, Changed};
 use crate::show::simulated;
 
 use super::files::Files;
-use super::reproduce;
 use super::start::Start;
 
 mod plan;
@@ -297,7 +296,7 @@ fn of_rows(arguments: &Arguments) -> Result<(), Error> {
     };
     let (mut scalings, mut run) = (Vec::<Scaling>::new(), None);
     for path in &arguments.rows {
-        let own = reproduce::earlier(path)?;
+        let own = export::earlier::rows("--rows", path)?;
         let is_own = |row: &&Row| {
             row.platform.is_simulated() && row.experiment.split('+').next() == Some("simulate")
         };

@@ -51,7 +51,11 @@ pub(crate) fn read(row: &Map<String, Value>) -> Result<Row, String> {
         options: text("options")?.to_owned(),
         platform: text("platform")?.parse()?,
         cpus: u16::try_from(number("cpus")?).map_err(|_| missing("cpus"))?,
-        seed: number("seed")?,
+        // What scripts measure in kernels depends on no seed.
+        seed: match row.get("seed") {
+            Some(Value::Null) => 0,
+            _ => number("seed")?,
+        },
         operation: name(text("operation")?),
         order,
         metric: name(text("metric")?),
@@ -118,6 +122,9 @@ mod tests {
         assert_eq!(decode(&text), Ok(rows));
         let earlier = decode(&text.replace("\"program\"", "\"by\"")).expect("rows");
         assert!(earlier.iter().all(|row| row.program == "- - -"));
+        let seed = format!("\"seed\":{}", u64::from(u32::MAX) + 1);
+        let of_scripts = decode(&text.replace(&seed, "\"seed\":null")).expect("rows");
+        assert!(of_scripts.iter().all(|row| row.seed == 0));
         let cut = text.replace("\"source\"", "\"sauce\"");
         assert_eq!(
             decode(&cut),

@@ -7,6 +7,7 @@
 //! The columns and their order are the same in all formats; the order of the rows depends on the command line alone.
 
 mod csv;
+pub mod earlier;
 pub mod json;
 mod outputs;
 pub mod page;

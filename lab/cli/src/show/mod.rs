@@ -14,6 +14,7 @@
 //! | [`systems`] | the list of systems |
 //! | `recorded` | the summary of a recording |
 //! | [`simulated`], [`sensitivity`] | the tables of a simulation |
+//! | [`rows`] | what two files of rows differ in |
 //! | [`scaling`] | measured next to predicted calls per second |
 //! | [`limits`] | where systems stop scaling under many loads |
 //! | [`waits`] | recorded waits for the zone's lock next to simulated ones, for the terminal and the page |
@@ -41,6 +42,7 @@ pub mod output;
 pub mod progress;
 #[cfg(target_os = "linux")]
 pub mod recorded;
+pub mod rows;
 pub mod scaling;
 pub mod sensitivity;
 pub mod simulated;

@@ -25,7 +25,7 @@ fn a_system_is_described_with_what_its_options_make_of_it() {
 #[test]
 fn help_shows_examples() {
     let commands = "compare, bench, systems, workloads, traces, completions, man, machines, simulate, \
-                    sweep, reproduce, metrics, memory, advise, trace, trace info, trace check, \
+                    sweep, reproduce, metrics, rows, memory, advise, trace, trace info, trace check, \
                     trace import, trace export, trace cut, trace sizes, ";
     let record = cfg!(target_os = "linux").then_some("record");
     for command in commands.split(", ").chain(record) {

@@ -12,6 +12,7 @@ mod outputs;
 mod page;
 mod peer;
 mod reproduce;
+mod rows;
 mod simulate;
 mod start;
 mod sweep;

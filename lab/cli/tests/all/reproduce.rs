@@ -8,6 +8,7 @@ use std::fs::DirEntry;
 use std::path::Path;
 
 use crate::common::{Folder, everybuddy, json, process, shows, text};
+use crate::rows::pack;
 
 /// An experiment on the tiny trace, with a claim's bounds.
 fn experiment(folder: &Folder, bounds: &str) -> String {
@@ -103,6 +104,12 @@ fn rows_of_an_earlier_run_are_judged_and_drawn_again() {
         "{measured}{judged}"
     );
     assert_eq!(text(&first), text(&again));
+    let packed = folder.file("first.jsonl.gz");
+    pack(&packed, text(&first).as_bytes());
+    assert_eq!(
+        everybuddy!("reproduce {file} --rows {packed}").done(),
+        judged
+    );
     let picture = |folder: &str| text(format!("{folder}/tiny.svg"));
     assert_eq!(picture(&drawn), picture(&redrawn));
     // A claim that was changed since.

@@ -21,10 +21,9 @@ use everybuddy_measure::rows::Row;
 use everybuddy_measure::rows::comparison::TIMER;
 use everybuddy_measure::size::Size;
 
-use super::super::reproduce;
 use super::{Arguments, OnMachine, TITLE, page, scripts, which};
-use crate::export::Outputs;
 use crate::export::page::{self as pages, Occasion};
+use crate::export::{self, Outputs};
 use crate::show;
 
 /// Runs the command.
@@ -114,7 +113,7 @@ pub(super) struct Earlier<'e> {
 impl Earlier<'_> {
     /// Reads the rows: those of one run of `compare`.
     fn read(file: &Path) -> Result<Earlier<'_>, Error> {
-        Earlier::of(file, reproduce::earlier(file)?)
+        Earlier::of(file, export::earlier::rows("--rows", file)?)
     }
 
     /// Takes the rows of one run of `compare`, which are from this file.
