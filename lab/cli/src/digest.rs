@@ -7,6 +7,9 @@
 //! contents. Parts are separated by their lengths, so what moves from one part to the next one changes the digest.
 
 use std::fmt::Write;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use sha2::{Digest as _, Sha256};
@@ -44,6 +47,22 @@ pub(crate) fn of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
         digest.add(part);
     }
     digest.finish()
+}
+
+/// Returns the digest of the contents of files, of which all but the first may be missing.
+///
+/// # Errors
+/// The file that cannot be read, and the cause.
+pub(crate) fn of_files(parts: &[PathBuf]) -> Result<String, (&Path, io::Error)> {
+    let mut digest = Digest::default();
+    for (at, part) in parts.iter().enumerate() {
+        match fs::read(part) {
+            Ok(bytes) => digest.add(&at.to_le_bytes()).add(&bytes),
+            Err(cause) if at > 0 && cause.kind() == ErrorKind::NotFound => continue,
+            Err(cause) => return Err((part, cause)),
+        };
+    }
+    Ok(digest.finish())
 }
 
 /// Returns the version of the program and the digest of its file: another build may give other numbers.

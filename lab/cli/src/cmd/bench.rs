@@ -17,7 +17,6 @@ use crate::export::{self, Outputs};
 use crate::run::{self, Cell, Run, RunOptions, Stage, missing};
 use crate::show::bench::{self as tables, Benchmark};
 use crate::show::{self, output, progress::Progress};
-use crate::sweep::input::Input;
 use everybuddy_measure::Error;
 use everybuddy_measure::bench::rows;
 use everybuddy_measure::bench::{self, BenchPlan, ContenderSpec, instructions, start};
@@ -109,11 +108,12 @@ pub(super) struct Arguments {
     instructions: bool,
 
     /// Check every contender against a shadow of memory instead of measuring
-    #[arg(long)]
+    #[arg(long, conflicts_with = "resume")]
     check: bool,
 
     /// Time each call apart while programs use the caches: four minutes
-    #[arg(long, conflicts_with_all = ["check", "instructions", "workloads", "baseline", "machine", "ablate"])]
+    #[arg(long, conflicts_with_all = ["check", "instructions", "workloads", "baseline", "machine", "ablate",
+        "resume"])]
     cold: bool,
 
     /// With --cold: simulate the same on this machine (name or file)
@@ -278,13 +278,13 @@ impl Own<'_> {
         passes: u64,
         work: impl FnOnce(&Stage<'_>) -> Result<Vec<Row>, Error>,
     ) -> Result<Vec<Row>, Error> {
-        let mut identity = format!("{what} {plan:?} {machine:?} {}", run::host());
-        for path in self.peers {
-            identity += &Input::other(Path::new(""), &path.to_string_lossy())?.to_string();
-        }
+        let identity = || {
+            let own = format!("{what} {plan:?} {machine:?} {}", run::host());
+            Ok(own + &run::contents(&[], self.peers)?)
+        };
         let cell = Cell {
             name: what.to_string(),
-            identity: Some(identity),
+            identity: self.options.identity(identity)?,
             table: 0,
             weight: passes,
             passes: Some(passes),

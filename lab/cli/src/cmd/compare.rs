@@ -18,7 +18,6 @@ use crate::export::page::{Occasion, Page, Subject};
 use crate::export::{self, Outputs};
 use crate::run::{self, Cell, Known, Run, RunOptions, missing};
 use crate::show::{self, output, systems};
-use crate::sweep::input::Input;
 use everybuddy_measure::Error;
 use everybuddy_measure::answer;
 use everybuddy_measure::choice;
@@ -280,22 +279,16 @@ fn cell(
     (subject, plan): (&OnMachine, &ComparePlan),
     table: usize,
 ) -> Result<Cell, Error> {
-    let folder = Path::new("");
-    let mut identity = format!(
-        "{plan:?} {:?} {:?} {:?} {} {}",
-        subject.machine,
-        arguments.cpus,
-        arguments.sizes_first,
-        arguments.lenient,
-        run::host()
-    );
-    identity += &Input::trace(folder, name)?.to_string();
-    for path in &arguments.sizes {
-        identity += &Input::other(folder, &path.to_string_lossy())?.to_string();
-    }
+    let identity = || {
+        let (cpus, first) = (arguments.cpus, arguments.sizes_first);
+        let (machine, lenient) = (&subject.machine, arguments.lenient);
+        let own = format!("{plan:?} {machine:?} {cpus:?} {first:?} {lenient}");
+        let contents = run::contents(&[name.to_string()], &arguments.sizes)?;
+        Ok(own + &run::host() + &contents)
+    };
     Ok(Cell {
         name: subject.script.name.clone(),
-        identity: Some(identity),
+        identity: arguments.run.identity(identity)?,
         table,
         weight: plan.passes(),
         passes: Some(plan.passes()),

@@ -20,7 +20,6 @@ use crate::export::{Output, Outputs, earlier, refused};
 use crate::run::store::Store;
 use crate::run::{self, Cell, Known, Run, RunOptions, Stage, missing};
 use crate::show::{claims, experiments, output};
-use crate::sweep::input::Input;
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{Claim, Verdict};
 use everybuddy_measure::library;
@@ -157,7 +156,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             let order = in_turn(&methods);
             let cells = order.iter().zip(0..).map(|(at, table)| {
                 let own = &chosen[*at];
-                cell(own, methods[*at].as_ref(), &conditions, table)
+                let how = (&conditions, &arguments.run);
+                cell(own, methods[*at].as_ref(), how, table)
             });
             let store = arguments.run.store()?;
             let mut kept: Box<dyn Cells + Send> = match store.clone() {
@@ -226,21 +226,27 @@ fn in_turn(methods: &[Box<dyn Measure>]) -> Vec<usize> {
 fn cell(
     own: &Experiment,
     method: &dyn Measure,
-    conditions: &Conditions,
+    (conditions, options): (&Conditions, &RunOptions),
     table: usize,
 ) -> Result<Cell, Error> {
     let passes = method.steps(own);
-    let mut identity = format!("{own:?} {conditions:?}");
-    if method.is_timed() {
-        identity += &run::host();
-    }
-    for name in own.traces() {
-        let input = Input::trace(Path::new(""), &name)?;
-        identity += &format!(" {input}");
-    }
+    let identity = || {
+        let host = if method.is_timed() {
+            run::host()
+        } else {
+            String::new()
+        };
+        let traces: Vec<String> = own.traces().iter().map(ToString::to_string).collect();
+        let contents = run::contents(&traces, &[])?;
+        Ok(format!("{own:?} {conditions:?} {host}{contents}"))
+    };
     Ok(Cell {
         name: own.name.clone(),
-        identity: (!method.uses_all_cpus()).then_some(identity),
+        identity: if method.uses_all_cpus() {
+            None
+        } else {
+            options.identity(identity)?
+        },
         table,
         weight: passes,
         passes: Some(passes),
@@ -269,6 +275,7 @@ impl Tools<'_> {
             arena: &mut Arena::default(),
             step: &mut |what| stage.step(&format!("{}: {what}", own.name)),
             cells: &mut Shared(self.cells),
+            jobs: stage.jobs(),
         };
         let alone = method.uses_all_cpus().then(|| self.all_cpus.lock());
         let rows = method.run(own, &self.conditions, &mut bench);

@@ -261,7 +261,7 @@ fn predict(plan: &Plan, options: &RunOptions) -> Result<Vec<Row>, Error> {
     });
     let cells = plans
         .iter()
-        .flat_map(|(name, plan)| simulate::of_plan(plan, name, |_| 0));
+        .flat_map(|(name, plan)| simulate::of_plan(plan, options, name, |_| 0));
     let run = Run::new(cells.collect(), options.store()?, options.jobs(), missing);
     let mut rows: Vec<Row> = Vec::new();
     run.go(

@@ -225,9 +225,11 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     } else {
         Vec::new()
     };
-    let mut all = of_plan(&plan, "", |id| id.load);
+    let mut all = of_plan(&plan, &arguments.run, "", |id| id.load);
     for (changed, other) in &others {
-        all.extend(of_plan(other, &changed.key, |_| plan.loads.len()));
+        all.extend(of_plan(other, &arguments.run, &changed.key, |_| {
+            plan.loads.len()
+        }));
     }
     let run = Run::new(all, arguments.run.store()?, arguments.run.jobs(), |known| {
         let (own, more) = known.split_at(cells.len());
@@ -383,14 +385,20 @@ fn others(plan: &Plan) -> Vec<(Changed, Plan)> {
 }
 
 /// Returns the cells of a plan: a prefix of their names, and the number of the table of each.
-pub(super) fn of_plan(plan: &Plan, prefix: &str, table: impl Fn(&CellId) -> usize) -> Vec<Cell> {
+pub(super) fn of_plan(
+    plan: &Plan,
+    options: &RunOptions,
+    prefix: &str,
+    table: impl Fn(&CellId) -> usize,
+) -> Vec<Cell> {
     let prefix = match prefix {
         "" => String::new(),
         prefix => format!("{prefix}, "),
     };
     let cell = |id: &CellId| Cell {
         name: format!("{prefix}{}", plan.name(id)),
-        identity: Some(plan.identity(id)),
+        // Traces are hashed for it.
+        identity: options.resume.is_some().then(|| plan.identity(id)),
         table: table(id),
         weight: Plan::cost(id),
         passes: None,

@@ -19,11 +19,13 @@ use std::thread;
 
 use clap::Args;
 use everybuddy_measure::Error;
+use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::rows::Row;
 use everybuddy_simulate::jobs::each;
 
 use self::store::Store;
+use crate::digest;
 use crate::show::output;
 use crate::show::progress::Progress;
 use crate::signals;
@@ -45,6 +47,17 @@ impl RunOptions {
     pub(crate) fn jobs(&self) -> NonZero<usize> {
         let all = || thread::available_parallelism().ok();
         self.jobs.or_else(all).unwrap_or(NonZero::<usize>::MIN)
+    }
+
+    /// Returns the identity of a cell, which is needed only if there is a store.
+    ///
+    /// # Errors
+    /// Those of `identity`.
+    pub(crate) fn identity(
+        &self,
+        identity: impl FnOnce() -> Result<String, Error>,
+    ) -> Result<Option<String>, Error> {
+        self.resume.as_ref().map(|_| identity()).transpose()
     }
 
     /// Opens the store, if there is one.
@@ -126,7 +139,8 @@ impl Run {
             return;
         };
         let others = store.others(self.keys.iter().flatten().map(String::as_str));
-        if others > 0 && self.keys.iter().any(Option::is_some) {
+        // A cell without a key consists of others in the folder.
+        if others > 0 && self.keys.iter().all(Option::is_some) {
             output::note(&format!(
                 "no cell of this run is finished; the {others} in the folder are of other runs, inputs or builds"
             ));
@@ -325,6 +339,29 @@ impl<'s> Stage<'s> {
     fn shown(&self) -> MutexGuard<'_, Shown<'s>> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Describes the contents of files that a cell reads, wherever they are: of traces, by names or paths, and of others.
+///
+/// # Errors
+/// A usage error if one cannot be read.
+pub(crate) fn contents(traces: &[String], files: &[PathBuf]) -> Result<String, Error> {
+    let mut all = String::new();
+    let traces: Result<Vec<Option<PathBuf>>, Error> =
+        traces.iter().map(|name| library::file(name)).collect();
+    let traces = traces?.into_iter().flatten().map(|path| {
+        let parts = everybuddy_trace::files(&path).into_iter().collect();
+        (path, parts)
+    });
+    let files = files.iter().map(|path| (path.clone(), vec![path.clone()]));
+    for (path, parts) in traces.chain(files) {
+        let digest = digest::of_files(&parts).map_err(|(part, cause)| {
+            let part = everybuddy_trace::shown(part);
+            Error::usage(format!("--resume: {part}: failed to read ({cause})"))
+        })?;
+        all += &format!(" {:?} {digest}", path.file_name());
+    }
+    Ok(all)
 }
 
 /// Describes what times depend on besides a cell and the program: the host.

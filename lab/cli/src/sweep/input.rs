@@ -6,15 +6,13 @@
 //! # Invariants
 //! The key of a word that names a file has the file's name, which rows show, and the digest of its contents.
 
-use std::fs;
-use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf, absolute};
 
 use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_trace::{files, shown};
 
-use crate::digest::Digest;
+use crate::digest::of_files;
 
 /// A word of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,7 +117,7 @@ impl Input {
             ))
         };
         let parts: Vec<PathBuf> = parts.into_iter().collect();
-        let digest = digest(&parts).map_err(|(part, cause)| failed(part, cause))?;
+        let digest = of_files(&parts).map_err(|(part, cause)| failed(part, cause))?;
         // Links are not followed: a trace has the name and the companions of its link.
         let whole = absolute(path).map_err(|cause| failed(path, cause))?;
         let Some(value) = whole.to_str().filter(|value| !value.contains(',')) else {
@@ -150,22 +148,9 @@ impl Input {
     pub(crate) fn is_unchanged(&self) -> bool {
         match &self.digest {
             None => true,
-            Some(known) => digest(&self.parts).is_ok_and(|now| now == *known),
+            Some(known) => of_files(&self.parts).is_ok_and(|now| now == *known),
         }
     }
-}
-
-/// Returns a digest of files, of which all but the first may be missing.
-fn digest(parts: &[PathBuf]) -> Result<String, (&Path, io::Error)> {
-    let mut digest = Digest::default();
-    for (at, part) in parts.iter().enumerate() {
-        match fs::read(part) {
-            Ok(bytes) => digest.add(&at.to_le_bytes()).add(&bytes),
-            Err(cause) if at > 0 && cause.kind() == ErrorKind::NotFound => continue,
-            Err(cause) => return Err((part, cause)),
-        };
-    }
-    Ok(digest.finish())
 }
 
 /// Describes what is read, wherever it is.
@@ -180,6 +165,8 @@ impl std::fmt::Display for Input {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) mod cell;
 mod command;
 pub(crate) mod driver;
 pub(crate) mod grid;
-pub(crate) mod input;
+mod input;
 pub(crate) mod measure;
 pub(crate) mod search;
 mod values;

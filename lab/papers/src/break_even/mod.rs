@@ -354,6 +354,7 @@ mod tests {
             arena: &mut arena,
             step: &mut |_| (),
             cells: &mut NoCells,
+            jobs: std::num::NonZero::<usize>::MIN,
         };
         let own = parameters();
         let memory = Memory::fresh(own.blocks << Order::TEN.get());

@@ -6,6 +6,7 @@
 //! Every row contains its experiment's name, alone or before an `@`.
 
 use std::fmt::Display;
+use std::num::NonZero;
 
 use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};
@@ -149,6 +150,8 @@ pub struct Bench<'b> {
     pub step: &'b mut dyn FnMut(&str),
     /// The finished cells of simulations.
     pub cells: &'b mut dyn Cells,
+    /// How many cells are simulated at the same time.
+    pub jobs: NonZero<usize>,
 }
 
 /// The cells of simulations that an earlier run has finished.

@@ -12,9 +12,6 @@
 mod printed;
 mod reading;
 
-use std::num::NonZero;
-use std::thread;
-
 use everybuddy_measure::choice;
 use everybuddy_measure::rows::Platform;
 use everybuddy_simulate::trace::LEAST_FRAMES;
@@ -248,7 +245,7 @@ impl Parameters {
         named: &[SystemSpec],
         end: &str,
     ) -> Result<Vec<Row>, Error> {
-        let jobs = thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
+        let jobs = run.bench.jobs;
         let mut known = Vec::new();
         for id in plan.cells() {
             let rows = if self.is_without(plan, named, &id) {
