@@ -58,8 +58,8 @@ fn the_answer_counts_each_row_once() {
         &["only in A  e latency (1)", "only in B  other latency (2)"],
     );
     assert!(!out.contains("little"), "{out}");
-    let out = everybuddy!("rows {a} {b} --above 1%").done();
-    shows(&out, &["2 changed (2 by more than 1%)"]);
+    let out = everybuddy!("rows {a} {b} --above 4.9").done();
+    shows(&out, &["2 changed (2 by more than 4.9%)"]);
     assert_eq!(
         line(&out, "little")[1..],
         ["little", "10.0", "10.5", "+5.0%"]
