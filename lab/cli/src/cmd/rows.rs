@@ -27,7 +27,7 @@ pub(super) struct Arguments {
     after: PathBuf,
 
     /// List the rows that changed by more than PERCENT
-    #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = share)]
+    #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = percentage)]
     above: f64,
 
     /// List all of them, and not only the ten of each metric that changed most
@@ -44,10 +44,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
     output::text(&rows::text(&before, &after, arguments.above, most, &style))
 }
 
-/// Reads a percentage as a share.
-fn share(text: &str) -> Result<f64, String> {
+/// Reads a percentage.
+fn percentage(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>();
     let number = number.ok().filter(|number| (0.0..1e9).contains(number));
-    let wrong = || "a percentage is a number such as 10% or 0.5%".to_owned();
-    Ok(number.ok_or_else(wrong)? / 100.0)
+    number.ok_or_else(|| "a percentage is a number such as 10% or 0.5%".to_owned())
 }

@@ -60,12 +60,12 @@ const FIELDS: [Field; 8] = [
 ];
 
 impl Change<'_> {
-    /// Returns the part of the value by which it changed; without end from 0.
-    fn share(&self) -> f64 {
+    /// Returns by how many percent of the value it changed; without end from 0.
+    fn percent(&self) -> f64 {
         match (self.before.value, self.after) {
             (before, after) if before == after => 0.0,
             (0.0, after) => after.signum() * f64::INFINITY,
-            (before, after) => (after - before) / before.abs(),
+            (before, after) => (after - before) / before.abs() * 100.0,
         }
     }
 
@@ -80,40 +80,39 @@ impl Change<'_> {
     }
 
     fn text(&self) -> String {
-        match self.share() * 100.0 {
-            share if share.is_infinite() => "from 0".to_owned(),
-            share if share.abs() < 9.95 => format!("{share:+.1}%"),
-            share => format!("{share:+.0}%"),
+        match self.percent() {
+            percent if percent.is_infinite() => "from 0".to_owned(),
+            percent if percent.abs() < 9.95 => format!("{percent:+.1}%"),
+            percent => format!("{percent:+.0}%"),
         }
     }
 }
 
-/// Renders the differences: those above a share, and at most `most` of a metric.
+/// Renders the differences: those above a percentage, and at most `most` of a metric.
 pub fn text(before: &[Row], after: &[Row], above: f64, most: usize, style: &Style) -> String {
-    let known: BTreeMap<_, f64> = after.iter().map(|row| (key(row), row.value)).collect();
     let mut rest: BTreeMap<_, &Row> = after.iter().map(|row| (key(row), row)).collect();
     let own: BTreeMap<_, &Row> = before.iter().map(|row| (key(row), row)).collect();
     let (mut gone, mut groups) = (Vec::new(), BTreeMap::<Group<'_>, Vec<Change<'_>>>::new());
     let (mut same, mut changed, mut large) = (0, 0, 0);
     for (about, before) in &own {
-        rest.remove(about);
-        let Some(&after) = known.get(about) else {
+        let Some(after) = rest.remove(about) else {
             gone.push(*before);
             continue;
         };
+        let after = after.value;
         let change = Change { before, after };
-        match change.share().abs() {
+        match change.percent().abs() {
             0.0 => same += 1,
-            share => {
+            percent => {
                 changed += 1;
-                large += usize::from(share > above);
+                large += usize::from(percent > above);
             }
         }
         groups.entry(group(before)).or_default().push(change);
     }
     let new: Vec<&Row> = rest.into_values().collect();
     let number = |number: usize| count(number as u64);
-    let percent = format!("{}%", above * 100.0);
+    let percent = format!("{above}%");
     let answer = format!(
         "rows: {} the same, {} changed ({} by more than {percent}), {} only in A, {} only in B",
         number(same),
@@ -174,7 +173,7 @@ fn alone(head: &str, rows: &[&Row], style: &Style) -> String {
     }
 }
 
-/// A group of which rows changed by more than the share.
+/// A group of which rows changed by more than the percentage.
 struct Moved<'r> {
     group: Group<'r>,
     /// How many rows both files have.
@@ -186,7 +185,7 @@ struct Moved<'r> {
 impl<'r> Moved<'r> {
     fn of(group: Group<'r>, mut changes: Vec<Change<'r>>, above: f64) -> Option<Self> {
         let all = changes.len();
-        changes.retain(|change| change.share().abs() > above);
+        changes.retain(|change| change.percent().abs() > above);
         changes.sort_by(|one, other| other.factor().total_cmp(&one.factor()));
         (!changes.is_empty()).then_some(Self {
             group,
@@ -197,7 +196,7 @@ impl<'r> Moved<'r> {
 
     fn text(&self, percent: &str, most: usize, style: &Style) -> String {
         let (experiment, metric, is_simulated) = self.group;
-        let larger = self.changes.iter().filter(|change| change.share() > 0.0);
+        let larger = self.changes.iter().filter(|change| change.percent() > 0.0);
         let larger = larger.count();
         let (moved, listed) = (self.changes.len(), self.changes.len().min(most));
         let changes = &self.changes[..listed];
