@@ -421,6 +421,9 @@ fn earlier(arguments: &Arguments, file: &Path) -> Result<(), Error> {
             shown(file)
         )));
     }
+    if let Some(name) = &arguments.baseline {
+        baseline(name, benchmark.names())?;
+    }
     let mut outputs = Outputs::beside(vec![file.to_path_buf()]);
     let sinks = arguments.files.open(&mut outputs)?;
     if rows.iter().any(|row| row.metric == "instructions") {

@@ -243,15 +243,26 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         }
         Ok(())
     })?;
-    print(&show::comparison::closing(
-        &comparisons,
-        &results,
-        &answers,
-        which,
-        &host,
-        &timer,
-        &style,
-    ))?;
+    let kept = comparisons.iter().filter(|own| own.rounds == 0).count();
+    if kept == 0 {
+        print(&show::comparison::closing(
+            &comparisons,
+            &results,
+            &answers,
+            which,
+            &host,
+            &timer,
+            &style,
+        ))?;
+    } else {
+        // How disturbed the machine was is known of this run alone.
+        let legend = show::comparison::legend;
+        print(&legend(&comparisons, &results, &answers, which, &style))?;
+        print(&style.paragraph(&format!(
+            "{kept} of {} comparisons were measured by an earlier run on this machine, with the same program",
+            comparisons.len()
+        )))?;
+    }
     if let Some(page) = page {
         let occasion = Occasion {
             title: TITLE,

@@ -325,7 +325,7 @@ fn what_is_kept_or_in_a_file_is_shown_without_a_measurement() {
     assert_eq!(kept, measured, "times that are measured again differ");
     let tables = |text: &str| text.split("Workloads\n").next().map(str::to_string);
     assert_eq!(tables(&again), tables(&printed));
-    for options in ["--seed 2", "--threads 1", "--memory 32MiB"] {
+    for options in ["--seed 2", "--threads 1", "--machine 1GiB"] {
         let (noted, ..) = run(options);
         shows(&noted, &["no cell of this run is finished; the "]);
     }
