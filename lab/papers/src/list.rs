@@ -18,9 +18,10 @@ use everybuddy_measure::claim::{Claim, Complete, Verdict};
 use everybuddy_measure::rows::Row;
 
 use crate::shared::Experiment;
+use crate::shared::design::Design;
 use crate::shared::figure::{Draw, Drawing};
 use crate::shared::layout::Layout;
-use crate::shared::method::{Measure, Method};
+use crate::shared::method::{Conditions, Measure, Method};
 use crate::shared::rows::BASE;
 use crate::{
     actions, break_even, buffers, bulk_sizes, coalescing, components, contention, division,
@@ -95,17 +96,16 @@ static LAYOUTS: LazyLock<BTreeMap<String, Layout>> = LazyLock::new(|| {
 pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
     let own = Experiment::parse(file, text)?;
     let refuse = |what: String| Error::usage(format!("experiment {file}: {what}"));
-    let short = method(&own)?;
-    let sources = short.sources(&own);
+    let short = design(&own)?;
     // Tables and claims may be about a full run only. It must also have the sources of the short run.
     let full = own.clone().in_full();
-    let whole = method(&full)?;
-    let all = whole.sources(&full);
+    let whole = design(&full)?;
+    let all = whole.sources();
     let known: Vec<&str> = all.iter().map(String::as_str).collect();
-    all_known("[full]: source", &sources, &known).map_err(refuse)?;
+    all_known("[full]: source", &short.sources(), &known).map_err(refuse)?;
     own.check_sources(&all).map_err(refuse)?;
-    for (run, method) in [(&own, &short), (&full, &whole)] {
-        none_left_out(run, method.as_ref()).map_err(refuse)?;
+    for (run, design) in [(&own, &short), (&full, &whole)] {
+        none_left_out(run, design).map_err(refuse)?;
     }
     let in_code = FIGURES.iter().map(|figure| figure.0);
     let figures: Vec<&str> = in_code.chain(LAYOUTS.keys().map(String::as_str)).collect();
@@ -114,17 +114,17 @@ pub fn read(file: &str, text: &str) -> Result<Experiment, Error> {
 }
 
 /// Checks that no claim needs a cell that a run leaves out.
-fn none_left_out(run: &Experiment, method: &dyn Measure) -> Result<(), String> {
+fn none_left_out(run: &Experiment, design: &Design) -> Result<(), String> {
     for claim in &run.claims {
         let about = if claim.sources.is_empty() {
-            method.sources_of(run, &claim.metric)
+            design.sources_of(&claim.metric)
         } else {
             claim.sources.clone()
         };
         let base = claim.metric.ends_with("_over_bs").then_some(BASE);
         let systems = claim.systems.iter().chain(&claim.rivals);
         for system in systems.map(String::as_str).chain(base) {
-            if let Some(source) = about.iter().find(|name| method.is_left_out(system, name)) {
+            if let Some(source) = about.iter().find(|name| design.is_left_out(system, name)) {
                 return Err(format!(
                     "claim \"{}\": needs {system} under {source}, which `without` leaves out\n\
                      help: run that cell, or make the claim about others",
@@ -151,19 +151,28 @@ pub fn method(experiment: &Experiment) -> Result<Box<dyn Measure>, Error> {
     found.ok_or_else(refuse)?.read(experiment)
 }
 
+/// Returns the design of a run of an experiment that is not shortened.
+///
+/// # Errors
+/// Like [`method`], and a usage error for what the method refuses.
+pub fn design(experiment: &Experiment) -> Result<Design, Error> {
+    method(experiment)?.design(experiment, &Conditions::WHOLE)
+}
+
 /// Judges the claims of an experiment by the rows of an earlier run. A claim that lacks rows, which a complete run has,
 /// is inconclusive.
 ///
 /// # Errors
 /// Like [`method`].
 pub fn judge_earlier(experiment: &Experiment, rows: &[Row]) -> Result<Vec<Verdict>, Error> {
-    let method = method(experiment)?;
+    let has_ends = method(experiment)?.repeats().has_ends();
+    let design = design(experiment)?;
     let judge = |claim: &Claim| {
         let complete = Complete {
             systems: &experiment.systems,
-            sources: method.sources_of(experiment, &claim.metric),
-            has_ends: method.repeats().has_ends(),
-            rounds: &|system| method.rounds_of(system, &claim.metric),
+            sources: design.sources_of(&claim.metric),
+            has_ends,
+            rounds: &|system| design.rounds_of(system, &claim.metric),
         };
         claim.judge_part(&experiment.name, rows, &complete)
     };
@@ -194,9 +203,9 @@ pub fn all_experiments() -> Result<Vec<Experiment>, Error> {
 /// # Errors
 /// Like [`method`].
 pub fn run_of(experiment: Experiment, full: bool, earlier: &[Row]) -> Result<Experiment, Error> {
-    let sources = method(&experiment)?.sources(&experiment);
+    let sources = design(&experiment)?.sources();
     let whole = experiment.clone().in_full();
-    let of_whole = method(&whole)?.sources(&whole);
+    let of_whole = design(&whole)?.sources();
     let is_of_whole = |row: &Row| {
         row.experiment == whole.name
             && of_whole.contains(&row.source)
@@ -286,7 +295,7 @@ mod tests {
             run_of(find(), false, &[]).unwrap(),
             run_of(find(), true, &[]).unwrap(),
         );
-        let sources = method(&short).unwrap().sources(&short);
+        let sources = design(&short).unwrap().sources();
         let of_tables = short.tables.iter().map(|table| &table.sources);
         let of_claims = short.claims.iter().map(|claim| &claim.sources);
         for own in of_tables.chain(of_claims).flatten() {
@@ -311,7 +320,7 @@ mod tests {
         let of_short = sources.iter().map(row).collect::<Vec<_>>();
         let own = run_of(find(), false, &of_short).unwrap();
         assert_eq!(own.claims.len(), short.claims.len());
-        let of_full = method(&full).unwrap().sources(&full);
+        let of_full = design(&full).unwrap().sources();
         let of_full = of_full.iter().map(row).collect::<Vec<_>>();
         let own = run_of(find(), false, &of_full).unwrap();
         assert_eq!(own.claims.len(), full.claims.len());

@@ -316,7 +316,11 @@ impl Plan {
         Ok(timeline::encode(&name, mhz, &cell.moments, &cell.layout))
     }
 
-    fn simulate(&self, id: &CellId) -> Result<Vec<Row>, Error> {
+    /// Simulates a cell, and returns its rows.
+    ///
+    /// # Errors
+    /// A usage error if the system refuses the memory. [`Error::Broken`] if it breaks its contract.
+    pub fn simulate(&self, id: &CellId) -> Result<Vec<Row>, Error> {
         let cell = self.cell(id, false)?;
         let mhz = self.hardware.mhz;
         Ok(rows::of_cell(&self.base(id), mhz, self.phases, &cell))

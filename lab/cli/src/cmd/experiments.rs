@@ -49,7 +49,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "source": own.source,
             "needs": own.needs,
             "platform": own.platform.to_string(),
-            "timed": method(own)?.is_timed(),
+            "timed": method(own)?.repeats().is_timed(),
             "systems": own.systems,
             "figure": own.figure,
             "claims": claims,

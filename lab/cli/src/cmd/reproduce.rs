@@ -11,13 +11,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use clap::{Args, value_parser};
 
 use crate::export::page::{Page, study};
 use crate::export::{Output, Outputs, earlier, refused};
-use crate::run::store::Store;
 use crate::run::{self, Cell, Known, Run, RunOptions, Stage, missing};
 use crate::show::{claims, experiments, output};
 use everybuddy_measure::Error;
@@ -28,8 +26,9 @@ use everybuddy_measure::replay::clock::Timer;
 use everybuddy_measure::replay::host::Arena;
 use everybuddy_measure::rows::Row;
 use everybuddy_papers::list;
+use everybuddy_papers::shared::design::Design;
 use everybuddy_papers::shared::figure::Drawing;
-use everybuddy_papers::shared::method::{Bench, Cells, Conditions, Measure, NoCells};
+use everybuddy_papers::shared::method::{self, Bench, Conditions, Measure};
 use everybuddy_papers::{Experiment, named, run_of};
 
 use super::files::Files;
@@ -149,42 +148,20 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     };
     match &earlier {
         None => {
-            let mut methods = Vec::with_capacity(chosen.len());
-            for own in &chosen {
-                methods.push(list::method(own)?);
-            }
-            let order = in_turn(&methods);
-            let cells = order.iter().zip(0..).map(|(at, table)| {
-                let own = &chosen[*at];
-                let how = (&conditions, &arguments.run);
-                cell(own, methods[*at].as_ref(), how, table)
-            });
-            let store = arguments.run.store()?;
-            let mut kept: Box<dyn Cells + Send> = match store.clone() {
-                None => Box::new(NoCells),
-                Some(store) => Box::new(Kept(store)),
-            };
+            let studies = Studies::of(&chosen, conditions)?;
+            let cells = studies.cells(&arguments.run)?;
             let jobs = arguments.run.jobs();
-            let cells: Result<Vec<Cell>, Error> = cells.collect();
-            let run = Run::new(cells?, store, jobs, missing);
-            let table = |table: usize, known: &Known| match &known[table] {
-                Some(rows) => show(order[table], rows.clone()),
-                None => Ok(()),
+            let run = Run::new(cells, arguments.run.store()?, jobs, missing);
+            let table = |table: usize, known: &Known| match studies.concluded(table, known)? {
+                Ok(rows) => show(studies.order[table], rows),
+                Err(0) => Ok(()),
+                Err(ended) => print(&studies.unfinished(table, ended)),
             };
             run.go(table, |stage| {
-                let tools = Tools {
-                    conditions,
-                    timer: &timer,
-                    cells: &Mutex::new(kept.as_mut()),
-                    all_cpus: Mutex::new(()),
-                };
-                let work = |at: usize| {
-                    let own = order[at];
-                    tools.measure(&chosen[own], methods[own].as_ref(), stage)
-                };
-                let is_timed = |at: &usize| methods[order[*at]].is_timed();
+                let work = |at: usize| studies.measure(at, &timer, stage);
+                let is_timed = |at: &usize| studies.is_timed(studies.cells[*at].0);
                 let (timed, counted): (Vec<usize>, Vec<usize>) =
-                    (0..order.len()).partition(is_timed);
+                    (0..studies.cells.len()).partition(is_timed);
                 stage.each(counted, jobs, work)?;
                 stage.each(timed, NonZero::<usize>::MIN, work)
             })?;
@@ -214,104 +191,121 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
 /// The claims of an experiment with their verdicts.
 type Judged = Vec<(Claim, Verdict)>;
 
-/// Returns the positions of experiments in the order in which they are measured and shown: those that are not timed,
-/// and then those that are, which have the machine to themselves.
-fn in_turn(methods: &[Box<dyn Measure>]) -> Vec<usize> {
-    let (timed, counted): (Vec<usize>, Vec<usize>) =
-        (0..methods.len()).partition(|at| methods[*at].is_timed());
-    [counted, timed].concat()
-}
-
-/// Returns an experiment as a cell of a run. One that is simulated consists of cells that are kept themselves.
-fn cell(
-    own: &Experiment,
-    method: &dyn Measure,
-    (conditions, options): (&Conditions, &RunOptions),
-    table: usize,
-) -> Result<Cell, Error> {
-    let passes = method.steps(own);
-    let identity = || {
-        let host = if method.is_timed() {
-            run::host()
-        } else {
-            String::new()
-        };
-        let traces: Vec<String> = own.traces().iter().map(ToString::to_string).collect();
-        let contents = run::contents(&traces, &[])?;
-        Ok(format!("{own:?} {conditions:?} {host}{contents}"))
-    };
-    Ok(Cell {
-        name: own.name.clone(),
-        identity: if method.uses_all_cpus() {
-            None
-        } else {
-            options.identity(identity)?
-        },
-        table,
-        weight: passes,
-        passes: Some(passes),
-    })
-}
-
-/// What all experiments of a run are measured with.
-struct Tools<'t> {
+/// Experiments that are measured, with their methods and designs.
+struct Studies<'s> {
+    experiments: &'s [Experiment],
     conditions: Conditions,
-    timer: &'t Timer,
-    cells: &'t Mutex<&'t mut (dyn Cells + Send)>,
-    /// Held by an experiment that uses all CPUs itself.
-    all_cpus: Mutex<()>,
+    own: Vec<(Box<dyn Measure>, Design)>,
+    /// The numbers of the experiments in the order in which they are measured and shown: those that are not timed, and
+    /// then those that are, which have the machine to themselves.
+    order: Vec<usize>,
+    /// The cells of the run: the place of an experiment in that order, and the number of a cell of its design.
+    cells: Vec<(usize, usize)>,
 }
 
-impl Tools<'_> {
-    fn measure(
-        &self,
-        own: &Experiment,
-        method: &dyn Measure,
-        stage: &Stage<'_>,
-    ) -> Result<Vec<Row>, Error> {
-        stage.says(&own.name);
+impl<'s> Studies<'s> {
+    fn of(experiments: &'s [Experiment], conditions: Conditions) -> Result<Self, Error> {
+        let mut own = Vec::with_capacity(experiments.len());
+        for experiment in experiments {
+            let method = list::method(experiment)?;
+            let design = method.design(experiment, &conditions)?;
+            own.push((method, design));
+        }
+        let is_timed = |at: &usize| own[*at].0.repeats().is_timed();
+        let (timed, counted): (Vec<usize>, Vec<usize>) = (0..own.len()).partition(is_timed);
+        let order = [counted, timed].concat();
+        let cells = order.iter().enumerate().flat_map(|(place, at)| {
+            let cells = 0..own[*at].1.cells.len();
+            cells.map(move |cell| (place, cell))
+        });
+        Ok(Self {
+            cells: cells.collect(),
+            experiments,
+            conditions,
+            own,
+            order,
+        })
+    }
+
+    fn is_timed(&self, place: usize) -> bool {
+        self.own[self.order[place]].0.repeats().is_timed()
+    }
+
+    /// Returns the cells as those of a run with a table for each experiment.
+    fn cells(&self, options: &RunOptions) -> Result<Vec<Cell>, Error> {
+        let mut cells = Vec::with_capacity(self.cells.len());
+        for (table, at) in self.order.iter().enumerate() {
+            let (experiment, (method, design)) = (&self.experiments[*at], &self.own[*at]);
+            // What the rows of all cells depend on, unless they say that it is less.
+            let whole = options.identity(|| self.identity(experiment, self.is_timed(table)))?;
+            for (number, cell) in design.cells.iter().enumerate() {
+                let identity = options.identity(|| {
+                    let own = method.identity(experiment, &self.conditions, number)?;
+                    let whole = || format!("{} {}", whole.as_deref().unwrap_or(""), cell.name);
+                    Ok(own.unwrap_or_else(whole))
+                })?;
+                cells.push(Cell {
+                    name: format!("{}: {}", experiment.name, cell.name),
+                    identity,
+                    table,
+                    weight: cell.steps,
+                    passes: Some(cell.steps),
+                });
+            }
+        }
+        Ok(cells)
+    }
+
+    /// Describes all that an experiment's rows depend on besides the program.
+    fn identity(&self, experiment: &Experiment, is_timed: bool) -> Result<String, Error> {
+        let host = if is_timed { run::host() } else { String::new() };
+        let contents = run::contents(&experiment.traces(), &[])?;
+        Ok(format!(
+            "{experiment:?} {:?} {host}{contents}",
+            self.conditions
+        ))
+    }
+
+    /// Measures a cell of the run.
+    fn measure(&self, at: usize, timer: &Timer, stage: &Stage<'_>) -> Result<Vec<Row>, Error> {
+        let (place, cell) = self.cells[at];
+        let experiment = &self.experiments[self.order[place]];
+        let (method, design) = &self.own[self.order[place]];
+        stage.says(&experiment.name);
         let mut bench = Bench {
-            timer: self.timer,
+            timer,
             arena: &mut Arena::default(),
-            step: &mut |what| stage.step(&format!("{}: {what}", own.name)),
-            cells: &mut Shared(self.cells),
-            jobs: stage.jobs(),
+            step: &mut |what| stage.step(&format!("{}: {what}", experiment.name)),
         };
-        let alone = method.uses_all_cpus().then(|| self.all_cpus.lock());
-        let rows = method.run(own, &self.conditions, &mut bench);
-        drop(alone);
-        rows
-    }
-}
-
-/// The finished cells, for experiments that run at the same time.
-struct Shared<'s>(&'s Mutex<&'s mut (dyn Cells + Send)>);
-
-impl Cells for Shared<'_> {
-    fn known(&mut self, described: &str) -> Result<Option<Vec<Row>>, Error> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .known(described)
+        let mut run = method::Run {
+            experiment,
+            conditions: &self.conditions,
+            bench: &mut bench,
+        };
+        method::measure(method.as_ref(), design, cell, &mut run)
     }
 
-    fn finished(&mut self, described: &str, rows: &[Row]) -> Result<(), Error> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.finished(described, rows)
+    /// Returns the rows of an experiment whose cells have ended, or how many of them have.
+    fn concluded(&self, place: usize, known: &Known) -> Result<Result<Vec<Row>, usize>, Error> {
+        let own = self.cells.iter().zip(known);
+        let own = own.filter(|(cell, _)| cell.0 == place);
+        let rows: Vec<&Option<Vec<Row>>> = own.map(|(_, rows)| rows).collect();
+        let ended = rows.iter().filter(|rows| rows.is_some()).count();
+        if ended < rows.len() {
+            return Ok(Err(ended));
+        }
+        let rows = rows.into_iter().flatten().cloned().collect();
+        let at = self.order[place];
+        let (experiment, method) = (&self.experiments[at], &self.own[at].0);
+        let rows = method.conclude(experiment, &self.conditions, rows)?;
+        Ok(Ok(rows))
     }
-}
 
-/// The finished cells of simulated experiments.
-struct Kept(Store);
-
-impl Cells for Kept {
-    fn known(&mut self, described: &str) -> Result<Option<Vec<Row>>, Error> {
-        let key = Store::key(described);
-        Ok(self.0.known(&key, "of an experiment", &mut output::note))
-    }
-
-    fn finished(&mut self, described: &str, rows: &[Row]) -> Result<(), Error> {
-        self.0.finish(&Store::key(described), rows)
+    /// Says that an experiment of an interrupted run has no tables yet.
+    fn unfinished(&self, place: usize, ended: usize) -> String {
+        let at = self.order[place];
+        let (name, all) = (&self.experiments[at].name, self.own[at].1.cells.len());
+        format!("{name}: {ended} of {all} cells have ended; its tables need all of them\n")
     }
 }
 

@@ -75,7 +75,7 @@ pub(crate) struct Cell {
     /// The name for readers.
     pub(crate) name: String,
     /// A text that is different for each cell with other rows. All that they depend on is in it, except the program.
-    /// Without one, the cell is not kept: it consists of cells that are.
+    /// Without one, the cell is not kept.
     pub(crate) identity: Option<String>,
     /// The number of its table. Cells without a table have the number after the last one.
     pub(crate) table: usize,

@@ -9,7 +9,6 @@
 //! # Invariants
 //! Ratios are formed within a round.
 
-use everybuddy::Service;
 use everybuddy::systems::SERVICES;
 
 use crate::shared::prelude::*;
@@ -48,56 +47,45 @@ impl Measure for Parameters {
         Repeats::RoundsAndCounted(self.rounds)
     }
 
-    /// Returns the number of passes.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let passes = self.plan(experiment).map_or(0, |plan| plan.passes());
-        passes * experiment.traces().len() as u64
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let passes = self.plan(experiment)?.passes();
+        // The rows of single services have metrics of their own.
+        let cell = |name: String| {
+            let services = SERVICES.iter();
+            let services =
+                services.map(|own| About::of(format!("{name}:{}", own.name), Metrics::Some));
+            let about = [About::all(&name)].into_iter().chain(services).collect();
+            Cell::new(name, passes as usize, about)
+        };
+        let traces = experiment.trace_names().into_iter();
+        Ok(Design::new(traces.map(cell).collect()))
     }
 
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let traces = experiment.trace_names();
-        let of_services = traces.iter().flat_map(|name| {
-            let of_service = move |service: &Service| format!("{name}:{}", service.name);
-            SERVICES.iter().map(of_service)
+    /// Compares all systems on a trace.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let traced = run.traced(trace, None)?;
+        let plan = ComparePlan {
+            memory: Some(traced.memory.frames),
+            seed: run.conditions.seed,
+            rounds: run.rounds(self.rounds),
+            ..self.plan(run.experiment)?
+        };
+        let (bench, name, script) = (&mut *run.bench, &traced.name, &traced.script);
+        let (step, timer) = (&mut *bench.step, bench.timer);
+        let compared = compare::compare(script, &plan, timer, bench.arena, || step(name))?;
+        let mut rows = rows::of(&compared, timer, plan.seed, false);
+        rows.retain(|row| {
+            let is_copied = self.metrics.iter().any(|metric| metric == row.metric);
+            is_copied && !row.experiment.contains('@')
         });
-        let of_services: Vec<String> = of_services.collect();
-        [traces, of_services].concat()
-    }
-
-    /// Returns the traces. The rows of single services have metrics of their own.
-    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
-        experiment.trace_names()
-    }
-
-    /// Compares all systems on each trace.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let mut all = Vec::new();
-        for traced in run.replays(None)? {
-            let traced = traced?;
-            let plan = ComparePlan {
-                memory: Some(traced.memory.frames),
-                seed: run.conditions.seed,
-                rounds: run.rounds(self.rounds),
-                ..self.plan(run.experiment)?
-            };
-            let (bench, name, script) = (&mut *run.bench, &traced.name, &traced.script);
-            let (step, timer) = (&mut *bench.step, bench.timer);
-            let compared = compare::compare(script, &plan, timer, bench.arena, || step(name))?;
-            let mut taken = rows::of(&compared, timer, plan.seed, false);
-            taken.retain(|row| {
-                let is_copied = self.metrics.iter().any(|metric| metric == row.metric);
-                is_copied && !row.experiment.contains('@')
-            });
-            for row in &mut taken {
-                row.experiment.clone_from(&run.experiment.name);
-            }
-            all.extend(taken);
-            for outcome in &compared.systems {
-                let common = run.common(name, &outcome.spec, script.cpus);
-                all.extend(sums(&common, &compared, outcome));
-            }
+        for row in &mut rows {
+            row.experiment.clone_from(&run.experiment.name);
         }
-        Ok(all)
+        for outcome in &compared.systems {
+            let common = run.common(name, &outcome.spec, script.cpus);
+            rows.extend(sums(&common, &compared, outcome));
+        }
+        Ok(rows)
     }
 }
 

@@ -87,63 +87,57 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds as u32)
     }
 
-    /// Returns the number of visits.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        (experiment.systems.len() * self.loads.len() * self.orders.len() * (self.rounds + 1)) as u64
-    }
-
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        let of_load = |load: &Load| {
-            let services = SERVICES.iter();
-            let of_services = services.map(|service| format!("{}:{}", load.name, service.name));
-            of_services.chain([load.name.clone()]).collect::<Vec<_>>()
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let visits = self.orders.len() * (self.rounds + 1) * experiment.systems.len();
+        // The rows of single services have metrics of their own.
+        let cell = |load: &Load| {
+            let services = SERVICES
+                .iter()
+                .map(|own| format!("{}:{}", load.name, own.name));
+            let services = services.map(|name| About::of(name, Metrics::Some));
+            let about = [About::all(&load.name)].into_iter().chain(services);
+            Cell::new(&load.name, visits, about.collect())
         };
-        self.loads.iter().flat_map(of_load).collect()
+        Ok(Design::new(self.loads.iter().map(cell).collect()))
     }
 
-    /// Returns the loads. The rows of single services have metrics of their own.
-    fn sources_of(&self, _: &Experiment, _: &str) -> Vec<String> {
-        self.loads.iter().map(|load| load.name.clone()).collect()
-    }
-
-    /// Visits all systems in turns, with each load and order.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Visits all systems in turns, with each order of a load.
+    fn measure(&self, load: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let specs = run.specs()?;
         let memory = Memory::fresh(self.blocks << Order::TEN.get());
         let rounds = run.rounds(self.rounds as u32);
         let mut rows = Vec::new();
-        for load in &self.loads {
-            let calls = (load.calls / run.shrink() as usize).max(64);
-            for order in self.orders.iter().copied().filter_map(Order::new) {
-                let plan = Plan {
-                    load,
-                    own: self,
-                    order,
-                    calls,
-                    memory: &memory,
-                };
-                let mut transfers = Vec::new();
-                let mut turns = 0;
-                let visits = run.in_turns(rounds, &specs, &load.name, |spec, bench| {
-                    if turns % specs.len() == 0 {
-                        transfers.extend(everybuddy_simulate::machines::host::transfer());
-                    }
-                    turns += 1;
-                    plan.time(spec, bench)
-                })?;
-                let order = Some(order.get());
-                let transfer = (!transfers.is_empty()).then(|| median(transfers));
-                let host = run.subject(&load.name, HOST, 1).of_order(order);
-                rows.put(&host, "line_transfer", "p50", transfer);
-                let base = specs.iter().position(|spec| spec.to_string() == BASE);
-                let base = base.map_or(&[][..], |base| &visits[base]);
-                for (spec, own) in specs.iter().zip(&visits) {
-                    let common = run.common(&load.name, spec, 1).of_order(order);
-                    let base = (base, transfer);
-                    rows.extend(plan.times(&common, own, base, run.bench.timer));
-                    rows.extend(plan.counts(&common, spec, run.bench)?);
-                    run.step(format_args!("{} {spec}, counted", load.name));
+        let load = &self.loads[load];
+        let calls = (load.calls / run.shrink() as usize).max(64);
+        for order in self.orders.iter().copied().filter_map(Order::new) {
+            let plan = Plan {
+                load,
+                own: self,
+                order,
+                calls,
+                memory: &memory,
+            };
+            let mut transfers = Vec::new();
+            let mut turns = 0;
+            let visits = run.in_turns(rounds, &specs, &load.name, |spec, bench| {
+                if turns % specs.len() == 0 {
+                    transfers.extend(everybuddy_simulate::machines::host::transfer());
                 }
+                turns += 1;
+                plan.time(spec, bench)
+            })?;
+            let order = Some(order.get());
+            let transfer = (!transfers.is_empty()).then(|| median(transfers));
+            let host = run.subject(&load.name, HOST, 1).of_order(order);
+            rows.put(&host, "line_transfer", "p50", transfer);
+            let base = specs.iter().position(|spec| spec.to_string() == BASE);
+            let base = base.map_or(&[][..], |base| &visits[base]);
+            for (spec, own) in specs.iter().zip(&visits) {
+                let common = run.common(&load.name, spec, 1).of_order(order);
+                let base = (base, transfer);
+                rows.extend(plan.times(&common, own, base, run.bench.timer));
+                rows.extend(plan.counts(&common, spec, run.bench)?);
+                run.step(format_args!("{} {spec}, counted", load.name));
             }
         }
         Ok(rows)
@@ -337,7 +331,6 @@ impl Calls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::method::NoCells;
     use everybuddy_measure::replay::host::Arena;
 
     /// The parameters of the experiment that belongs to the program.
@@ -353,8 +346,6 @@ mod tests {
             timer: &timer,
             arena: &mut arena,
             step: &mut |_| (),
-            cells: &mut NoCells,
-            jobs: std::num::NonZero::<usize>::MIN,
         };
         let own = parameters();
         let memory = Memory::fresh(own.blocks << Order::TEN.get());

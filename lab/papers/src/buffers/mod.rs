@@ -24,15 +24,15 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    /// Returns the traces and, unless a number was learned on one trace for the others, their mean.
-    fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
-        let mean = (metric != "residual_ratio").then(|| MEAN.to_string());
-        experiment.trace_names().into_iter().chain(mean).collect()
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        // What was learned on one trace for the others has no mean.
+        let design = Design::of_traces(experiment, experiment.systems.len());
+        Ok(design.with_mean(Metrics::But(&["residual_ratio"])))
     }
 
-    /// Replays every trace on every system.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let mut rows = run.replay_each(|traced, spec, common, bench| {
+    /// Replays a trace on every system.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        run.replay_on_each(trace, |traced, spec, common, bench| {
             let tallies = count(traced, spec, bench)?;
             let mut rows = Vec::from_iter(batch(common, spec, &traced.memory));
             for (own, tally) in directions(common, &tallies) {
@@ -41,9 +41,18 @@ impl Measure for Parameters {
                 rows.put(&own, "residual", "count", tally.runs as f64);
             }
             Ok(rows)
-        })?;
+        })
+    }
+
+    fn conclude(
+        &self,
+        experiment: &Experiment,
+        _: &Conditions,
+        cells: Vec<Vec<Row>>,
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows = cells.concat();
         let (candidates, multiples) = (&self.candidates, &self.multiples);
-        rows.extend(held_out::rows(run.experiment, candidates, multiples, &rows));
+        rows.extend(held_out::rows(experiment, candidates, multiples, &rows));
         rows.extend(means_over_sources(&rows, |row| {
             ["miss_rate", "residual"].contains(&row.metric) && row.statistic != "count"
         }));

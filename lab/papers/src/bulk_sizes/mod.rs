@@ -56,10 +56,10 @@ impl Notes for Counting {
 pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
-    /// Replays every trace on every system.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Replays a trace on every system.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let experiment = run.experiment;
-        run.replay_each(|traced, spec, common, bench| {
+        run.replay_on_each(trace, |traced, spec, common, bench| {
             let done = traced.counted(spec, bench, |_: &Lane| Counting::default())?;
             let mut all = [Bulks::default(); 2];
             for own in &done.played.observers {

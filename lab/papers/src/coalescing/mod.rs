@@ -18,14 +18,14 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
-        let traces = experiment.trace_names().into_iter();
-        traces.chain([MEAN.to_string()]).collect()
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let design = Design::of_traces(experiment, experiment.systems.len());
+        Ok(design.with_mean(Metrics::All))
     }
 
-    /// Replays every trace on every system.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let mut rows = run.replay_each(|traced, spec, common, bench| {
+    /// Replays a trace on every system.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        run.replay_on_each(trace, |traced, spec, common, bench| {
             let done = traced.counted(spec, bench, Counting::new)?;
             let observers = &done.played.observers;
             let tallies = Tally::sums(observers.iter().map(|own| &own.tallies));
@@ -54,7 +54,16 @@ impl Measure for Parameters {
                 rows.put(&own, "unusable_index", "mean", mean(unusable));
             }
             Ok(rows)
-        })?;
+        })
+    }
+
+    fn conclude(
+        &self,
+        _: &Experiment,
+        _: &Conditions,
+        cells: Vec<Vec<Row>>,
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows = cells.concat();
         rows.extend(means_over_sources(&rows, |row| row.statistic == "mean"));
         Ok(rows)
     }

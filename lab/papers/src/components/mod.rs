@@ -34,41 +34,35 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds)
     }
 
-    /// Returns the number of rounds of all systems.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let works = experiment.traces().len() * self.threads.len();
-        (works * experiment.systems.len()) as u64 * u64::from(self.rounds)
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let steps = experiment.systems.len() * self.rounds as usize;
+        let traces = experiment.trace_names();
+        let cells = self.threads.iter().flat_map(|threads| {
+            let own = traces.iter();
+            own.map(move |name| Cell::of(source(name, *threads), steps))
+        });
+        Ok(Design::new(cells.collect()))
     }
 
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let of = |name: String| {
-            let threads = self.threads.iter();
-            threads.map(move |threads| source(&name, *threads))
-        };
-        experiment.trace_names().into_iter().flat_map(of).collect()
-    }
-
-    /// Replays each trace on all systems in turns.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Replays a trace on all systems in turns.
+    fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let specs = run.specs()?;
         let base: SystemSpec = choice::one(&self.base)?;
         let missing = || Error::usage(format!("base: `{base}` is not one of the systems"));
         let base = specs.iter().position(|own| *own == base);
         let base = base.ok_or_else(missing)?;
+        let traces = run.experiment.traces().len();
+        let threads = self.threads[cell / traces];
+        let traced = run.traced(cell % traces, Some(threads))?;
+        let source = source(&traced.name, threads);
+        let rounds = run.rounds(self.rounds);
+        let all = run.in_turns(rounds, &specs, &source, |spec, bench| {
+            self.round(&traced, spec, bench)
+        })?;
         let mut rows = Vec::new();
-        for threads in &self.threads {
-            for traced in run.replays(Some(*threads))? {
-                let traced = traced?;
-                let source = source(&traced.name, *threads);
-                let rounds = run.rounds(self.rounds);
-                let all = run.in_turns(rounds, &specs, &source, |spec, bench| {
-                    self.round(&traced, spec, bench)
-                })?;
-                for (spec, own) in specs.iter().zip(&all) {
-                    let common = run.common(&source, spec, traced.script.cpus);
-                    rows.extend(summary(&with_speedup(own, &all[base]), &common));
-                }
-            }
+        for (spec, own) in specs.iter().zip(&all) {
+            let common = run.common(&source, spec, traced.script.cpus);
+            rows.extend(summary(&with_speedup(own, &all[base]), &common));
         }
         Ok(rows)
     }

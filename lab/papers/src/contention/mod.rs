@@ -78,27 +78,29 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds as u32)
     }
 
-    /// Returns the number of visits and replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let works = experiment.workloads.len() + experiment.traces.len();
-        (works * experiment.systems.len() * self.rounds) as u64
-    }
-
-    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
-        let mean = vec![MEAN.to_string()];
-        let works = [experiment.workloads.clone(), experiment.traces.clone()];
-        [works.concat(), mean].concat()
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let traces = if experiment.traces.is_empty() {
+            Vec::new()
+        } else {
+            experiment.trace_names()
+        };
+        let works = [experiment.workloads.clone(), traces].concat();
+        let steps = works.len() * experiment.systems.len() * self.rounds;
+        // One cell: a round is over all works.
+        let works = works.into_iter().chain([MEAN.to_string()]);
+        let cell = Cell::new("all", steps, works.map(About::all).collect());
+        Ok(Design::new(vec![cell]))
     }
 
     /// Counts all systems on all work.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    fn measure(&self, _: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let specs = run.specs()?;
         let threads = self.threads;
         let workloads = workloads::variants(run.experiment)?.into_iter();
         let mut works: Vec<Work> = workloads.map(Work::Workload).collect();
         if !run.experiment.traces.is_empty() {
-            for traced in run.replays(Some(threads))? {
-                works.push(Work::Trace(Box::new(traced?)));
+            for trace in 0..run.experiment.traces.len() {
+                works.push(Work::Trace(Box::new(run.traced(trace, Some(threads))?)));
             }
         }
         // By system, by work, by round.

@@ -37,48 +37,42 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let traces = experiment.traces().len();
-        (traces * (traces + 1) * experiment.systems.len()) as u64
-    }
-
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
         let traces = experiment.trace_names();
         let numbers = std::iter::successors(Some(self.first), |last| last.checked_mul(2));
         let numbers: Vec<u64> = numbers.take_while(|number| *number <= self.last).collect();
-        let mut sources = Vec::new();
-        for name in &traces {
+        let steps = (traces.len() + 1) * experiment.systems.len();
+        let cell = |name: &String| {
+            let mut about = Vec::new();
             for by in lessons(name, &traces) {
-                let numbers = numbers.iter();
-                sources.extend(numbers.map(|number| format!("{name}:{number}{by}")));
-                sources.push(format!("{name}:start{by}"));
+                let numbers = numbers.iter().map(|number| format!("{name}:{number}{by}"));
+                about.extend(numbers.map(About::all));
+                about.push(About::all(format!("{name}:start{by}")));
             }
-        }
-        sources
+            Cell::new(name, steps, about)
+        };
+        Ok(Design::new(traces.iter().map(cell).collect()))
     }
 
-    /// Starts every trace on every system, divided by each kind of statistics.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Starts a trace on every system, divided by each kind of statistics.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let specs = run.specs()?;
         let all = run.traces()?;
         let names: Vec<String> = all.iter().map(|own| own.0.clone()).collect();
+        let traced = run.traced(trace, None)?;
+        let half = Resolved {
+            steps: traced.resolved.steps[traced.resolved.steps.len() / 2..].to_vec(),
+            ..traced.resolved.clone()
+        };
+        let others = all.iter().filter(|other| other.0 != traced.name);
+        let learned = [&traced.resolved, &half].into_iter();
+        let learned = learned.chain(others.map(|other| &other.1));
         let mut rows = Vec::new();
-        for traced in run.replays(None)? {
-            let traced = traced?;
-            let half = Resolved {
-                steps: traced.resolved.steps[traced.resolved.steps.len() / 2..].to_vec(),
-                ..traced.resolved.clone()
-            };
-            let others = all.iter().filter(|other| other.0 != traced.name);
-            let learned = [&traced.resolved, &half].into_iter();
-            let learned = learned.chain(others.map(|other| &other.1));
-            for (by, learned) in lessons(&traced.name, &names).iter().zip(learned) {
-                let presplit = gather(learned, self.foreseen);
-                for spec in &specs {
-                    rows.extend(self.start(run, &traced, (spec, by), presplit)?);
-                    run.step(format_args!("{}{by} {spec}", traced.name));
-                }
+        for (by, learned) in lessons(&traced.name, &names).iter().zip(learned) {
+            let presplit = gather(learned, self.foreseen);
+            for spec in &specs {
+                rows.extend(self.start(run, &traced, (spec, by), presplit)?);
+                run.step(format_args!("{}{by} {spec}", traced.name));
             }
         }
         Ok(rows)

@@ -49,46 +49,29 @@ fn stores<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<StoreKind>, D::Error
 
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
-        Repeats::Seeds(self.seeds)
+        Repeats::TimedSeeds(self.seeds)
     }
 
-    /// Calls are also timed.
-    fn is_timed(&self) -> bool {
-        true
-    }
-
-    /// Returns the number of runs.
-    fn steps(&self, _: &Experiment) -> u64 {
-        let runs = |store: &StoreKind| rounds(*store, self.seeds) + rounds(*store, self.rounds);
-        let runs: u32 = self.stores.iter().map(runs).sum();
-        u64::from(runs) * CASES.len() as u64
-    }
-
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        let cases = CASES.into_iter().chain([OVER]);
-        cases.map(String::from).collect()
-    }
-
-    /// Returns the cases, or for a ratio of the two its name.
-    fn sources_of(&self, _: &Experiment, metric: &str) -> Vec<String> {
-        if metric.ends_with("_ratio") {
-            vec![OVER.to_string()]
-        } else {
-            CASES.map(String::from).to_vec()
+    fn design(&self, _: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        const TIMES: Metrics = Metrics::Only(&["latency", "time_ratio"]);
+        const RATIOS: &[&str] = &["time_ratio", "steps_ratio"];
+        // One cell: stores are timed in turns.
+        let (mut about, mut steps) = (Vec::new(), 0);
+        for store in &self.stores {
+            let [seeds, rounds] = [self.seeds, self.rounds].map(|most| rounds(*store, most));
+            steps += (seeds + rounds) as usize * CASES.len();
+            let cases = CASES.map(|case| About::of(case, Metrics::But(RATIOS)));
+            let ratio = About::of(OVER, Metrics::Only(RATIOS));
+            about.extend(cases.into_iter().chain([ratio]).map(|own| {
+                let own = own.system(store.name()).rounds(TIMES, rounds);
+                own.rounds(Metrics::But(&["latency", "time_ratio"]), seeds)
+            }));
         }
-    }
-
-    fn rounds_of(&self, system: &str, metric: &str) -> u32 {
-        let most = match metric {
-            "latency" | "time_ratio" => self.rounds,
-            _ => self.seeds,
-        };
-        let store = self.stores.iter().find(|store| store.name() == system);
-        store.map_or(0, |store| rounds(*store, most))
+        Ok(Design::new(vec![Cell::new("all", steps, about)]))
     }
 
     /// Counts and times all stores.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    fn measure(&self, _: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let broken = |plan: StoreRun| {
             let (store, number, seed) = (plan.store, plan.case.number(), plan.seed);
             move |what: String| {

@@ -27,20 +27,18 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds)
     }
 
-    /// Returns the number of visits.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let whole = Conditions { seed: 1, shrink: 1 };
-        self.plan(experiment, &whole)
-            .map_or(0, |plan| plan.visits())
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let plan = self.plan(experiment, &experiment.workloads, &Conditions::WHOLE)?;
+        let visits = plan.visits() as usize / experiment.workloads.len().max(1);
+        let workloads = experiment.workloads.iter();
+        let cells = workloads.map(|name| Cell::of(name, visits));
+        Ok(Design::new(cells.collect()))
     }
 
-    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
-        experiment.workloads.clone()
-    }
-
-    /// Runs all workloads of the experiment on all of its systems.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let plan = self.plan(run.experiment, run.conditions)?;
+    /// Runs a workload on all systems.
+    fn measure(&self, workload: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let workloads = &run.experiment.workloads[workload..=workload];
+        let plan = self.plan(run.experiment, workloads, run.conditions)?;
         let bench = &mut *run.bench;
         let results = measure(&plan, bench.timer, bench.arena, |what| (bench.step)(what))?;
         let mut exported = rows::of(&results);
@@ -74,7 +72,12 @@ pub(crate) fn setting(threads: u16, conditions: &Conditions) -> Setting {
 }
 
 impl Parameters {
-    fn plan(&self, experiment: &Experiment, conditions: &Conditions) -> Result<BenchPlan, Error> {
+    fn plan(
+        &self,
+        experiment: &Experiment,
+        workloads: &[String],
+        conditions: &Conditions,
+    ) -> Result<BenchPlan, Error> {
         let specs = experiment.specs()?.into_iter();
         let Setting {
             frames,
@@ -84,7 +87,7 @@ impl Parameters {
         } = setting(1, conditions);
         Ok(BenchPlan {
             contenders: specs.map(ContenderSpec::System).collect(),
-            variants: variants(experiment)?,
+            variants: choice::workloads(workloads)?,
             threads: vec![1],
             memory: Memory::fresh(u64::from(frames)),
             rounds: if shrink == 1 { self.rounds } else { 1 },

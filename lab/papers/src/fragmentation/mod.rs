@@ -49,78 +49,70 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        (self.sources(experiment).len() * experiment.systems.len()) as u64
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let cell = |(source, ..): (String, _, _)| Cell::of(source, experiment.systems.len());
+        Ok(Design::new(
+            self.parts(experiment).into_iter().map(cell).collect(),
+        ))
     }
 
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        if self.groups.is_empty() {
-            return [SEQUENCE, AT_ONCE].map(String::from).to_vec();
-        }
-        let of = |group: &Group| match group.traces.len() {
-            1 => vec![group.name.clone()],
-            _ => [SEQUENCE, AT_ONCE]
-                .map(|how| format!("{}:{how}", group.name))
-                .to_vec(),
-        };
-        self.groups.iter().flat_map(of).collect()
-    }
-
-    /// Replays on all systems.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Replays some traces together on all systems.
+    fn measure(&self, part: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let order = Order::new(self.order)
             .ok_or_else(|| Error::usage(format!("order {}: there is none so large", self.order)))?;
         let specs = run.specs()?;
-        let merged = self.merged(run)?;
+        let (source, traces, merge) = self.parts(run.experiment).swap_remove(part);
+        let known = run.experiment.trace_names();
+        let find = |trace: &String| {
+            let found = known.iter().position(|known| known == trace);
+            let missing = || Error::usage(format!("{source}: `{trace}` is not in `traces`"));
+            Ok(run.trace(found.ok_or_else(missing)?)?.1)
+        };
+        let own: Result<Vec<Resolved>, Error> = traces.iter().map(find).collect();
+        let merged = merge(&own?);
+        let traced = merged.steps.len() as u32;
+        let script = Script::new(&source, &merge::emptied(merged), None)?;
+        let memory = run.memory(&script, self.aged)?;
+        let replay = Replay {
+            order,
+            script,
+            memory,
+            traced,
+        };
         let mut rows = Vec::new();
-        for (source, merged) in self.sources(run.experiment).into_iter().zip(merged) {
-            let traced = merged.steps.len() as u32;
-            let script = Script::new(&source, &merge::emptied(merged), None)?;
-            let memory = run.memory(&script, self.aged)?;
-            let replay = Replay {
-                order,
-                script,
-                memory,
-                traced,
-            };
-            for spec in &specs {
-                let (script, arena) = (&replay.script, &mut *run.bench.arena);
-                let how = How::COUNTED;
-                let done = pass::watch(script, &replay.memory, arena, spec, how, Counting::new)?;
-                let common = run.common(&source, spec, script.cpus);
-                rows.extend(replay.rows(&done, &common));
-                run.step(format_args!("{source} {spec}"));
-            }
+        for spec in &specs {
+            let (script, arena) = (&replay.script, &mut *run.bench.arena);
+            let how = How::COUNTED;
+            let done = pass::watch(script, &replay.memory, arena, spec, how, Counting::new)?;
+            let common = run.common(&source, spec, script.cpus);
+            rows.extend(replay.rows(&done, &common));
+            run.step(format_args!("{source} {spec}"));
         }
         Ok(rows)
     }
 }
 
+/// A way to replay traces together.
+type Merge = fn(&[Resolved]) -> Resolved;
+
 impl Parameters {
-    /// Returns the combined traces of all groups, in the order of the sources.
-    fn merged(&self, run: &Run<'_, '_>) -> Result<Vec<Resolved>, Error> {
-        let named = run.traces()?;
-        let both = |all: &[Resolved]| [merge::in_sequence(all), merge::at_once(all)];
+    /// Returns the sources, each with its traces and how they are replayed together.
+    fn parts(&self, experiment: &Experiment) -> Vec<(String, Vec<String>, Merge)> {
+        let both = |traces: &[String], prefix: &str| {
+            let ways = [
+                (SEQUENCE, merge::in_sequence as Merge),
+                (AT_ONCE, merge::at_once),
+            ];
+            ways.map(|(name, way)| (format!("{prefix}{name}"), traces.to_vec(), way))
+        };
         if self.groups.is_empty() {
-            let all: Vec<Resolved> = named.into_iter().map(|(_, resolved)| resolved).collect();
-            return Ok(both(&all).into());
+            return both(&experiment.trace_names(), "").into();
         }
-        let mut merged = Vec::new();
-        for Group { name, traces } in &self.groups {
-            let find = |trace: &String| {
-                let found = named.iter().find(|(known, _)| known == trace);
-                let missing =
-                    || Error::usage(format!("group {name}: `{trace}` is not in `traces`"));
-                Ok(found.ok_or_else(missing)?.1.clone())
-            };
-            let own: Result<Vec<Resolved>, Error> = traces.iter().map(find).collect();
-            match &own?[..] {
-                [one] => merged.push(merge::in_sequence(std::slice::from_ref(one))),
-                own => merged.extend(both(own)),
-            }
-        }
-        Ok(merged)
+        let parts = |Group { name, traces }: &Group| match traces.len() {
+            1 => vec![(name.clone(), traces.clone(), merge::in_sequence as Merge)],
+            _ => both(traces, &format!("{name}:")).into(),
+        };
+        self.groups.iter().flat_map(parts).collect()
     }
 }
 

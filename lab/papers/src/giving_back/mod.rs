@@ -118,76 +118,52 @@ impl Measure for Parameters {
         Repeats::Seeds(u32::try_from(self.seeds).unwrap_or(u32::MAX))
     }
 
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let guests = self.guests.len() as u64 * self.seeds + experiment.traces().len() as u64;
-        guests * experiment.systems.len() as u64
-    }
-
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let settings = self.settings(experiment).into_iter();
-        settings.map(|own| own.0).collect()
-    }
-
-    fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
-        let short = self.short_ns();
-        let mut settings = match metric {
-            "fault_ratio" => {
-                let guests = self.guests.iter().filter(|load| load.ratio.is_some());
-                let settings = guests.flat_map(|load| load.grid.settings(&load.name));
-                settings.collect()
-            }
-            _ => self.settings(experiment),
-        };
-        settings.retain(|(_, setting)| match metric {
-            "fault_ratio" => setting.delay_ns == short,
-            "unusable_index" => true,
-            _ => setting.delay_ns.is_some(),
-        });
-        settings.into_iter().map(|own| own.0).collect()
-    }
-
-    /// Runs every guest on every system, with every order and delay.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let (shrink, seed) = (run.shrink(), run.conditions.seed);
-        let mut rows = Vec::new();
-        for load in &self.guests {
-            let model = Model {
-                resident: self.resident,
-                frames: (load.frames / shrink).max(1000),
-                taking_ms: u64::from(load.frames) * self.gib_ms / GIB as u64,
-                other_ms: load.other_ms,
-                replaced: load.replaced,
-                rounds: load.rounds.min(if shrink > 1 { 2 } else { load.rounds }),
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let guest = |name: &str, grid: &Grid, ratio: Option<f64>, seeds: u64| {
+            let about = |(source, setting): (String, Setting)| {
+                let metrics = match setting.delay_ns {
+                    None => Metrics::Only(&["unusable_index"]),
+                    own if ratio.is_some() && own == self.short_ns() => Metrics::All,
+                    Some(_) => Metrics::But(&["fault_ratio"]),
+                };
+                About::of(source, metrics)
             };
-            let seeds = if shrink > 1 { 1 } else { self.seeds };
-            let guests = (0..seeds).map(|own| Guest::modelled(model, seed << 16 | own));
-            rows.extend(self.of(run, load.subject(), self.frames, guests)?);
-        }
-        for (name, trace) in run.traces()? {
+            let steps = experiment.systems.len() * seeds as usize;
+            let settings = grid.settings(name).into_iter();
+            Cell::new(name, steps, settings.map(about).collect())
+        };
+        let modelled = self.guests.iter();
+        let modelled = modelled.map(|load| guest(&load.name, &load.grid, load.ratio, self.seeds));
+        let traces = experiment.trace_names();
+        let recorded = traces.iter();
+        let recorded = recorded.map(|name| guest(name, &self.recorded, None, 1));
+        Ok(Design::new(modelled.chain(recorded).collect()))
+    }
+
+    /// Runs a guest on every system, with every order and delay.
+    fn measure(&self, guest: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let (shrink, seed) = (run.shrink(), run.conditions.seed);
+        let Some(load) = self.guests.get(guest) else {
+            let (name, trace) = run.trace(guest - self.guests.len())?;
             let guests = [Guest::recorded(&trace)].into_iter();
-            rows.extend(self.of(
-                run,
-                (&name, &self.recorded, None),
-                self.recorded_frames,
-                guests,
-            )?);
-        }
-        Ok(rows)
+            let subject = (name.as_str(), &self.recorded, None);
+            return self.of(run, subject, self.recorded_frames, guests);
+        };
+        let model = Model {
+            resident: self.resident,
+            frames: (load.frames / shrink).max(1000),
+            taking_ms: u64::from(load.frames) * self.gib_ms / GIB as u64,
+            other_ms: load.other_ms,
+            replaced: load.replaced,
+            rounds: load.rounds.min(if shrink > 1 { 2 } else { load.rounds }),
+        };
+        let seeds = if shrink > 1 { 1 } else { self.seeds };
+        let guests = (0..seeds).map(|own| Guest::modelled(model, seed << 16 | own));
+        self.of(run, load.subject(), self.frames, guests)
     }
 }
 
 impl Parameters {
-    /// Returns all settings of all guests, with the names of their rows.
-    fn settings(&self, experiment: &Experiment) -> Vec<(String, Setting)> {
-        let modelled = self
-            .guests
-            .iter()
-            .flat_map(|load| load.grid.settings(&load.name));
-        let traces = experiment.trace_names();
-        let recorded = traces.iter().flat_map(|name| self.recorded.settings(name));
-        modelled.chain(recorded).collect()
-    }
-
     /// Returns the short delay of a ratio.
     fn short_ns(&self) -> Option<u64> {
         Some(self.ratio_delays_ms[0] * MS)

@@ -57,45 +57,41 @@ impl Measure for Parameters {
         Repeats::Calls(self.rounds)
     }
 
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let works = experiment.systems.len() * experiment.traces().len();
-        works as u64 * u64::from(self.rounds + 1)
-    }
-
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let traces = experiment.trace_names().into_iter();
-        let bands = |name: String| {
-            let bands = [""].into_iter().chain(BANDS);
-            bands.map(move |band| format!("{name}{band}"))
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let steps = experiment.systems.len() * (self.rounds as usize + 1);
+        let cell = |name: String| {
+            let names = [""].into_iter().chain(BANDS);
+            let about = names
+                .map(|band| About::all(format!("{name}{band}")))
+                .collect();
+            Cell::new(name, steps, about)
         };
-        traces.flat_map(bands).collect()
+        let traces = experiment.trace_names().into_iter();
+        Ok(Design::new(traces.map(cell).collect()))
     }
 
-    /// Replays each trace on all systems in turns.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Replays a trace on all systems in turns.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let specs = run.specs()?;
-        let mut rows = Vec::new();
-        for traced in run.replays(None)? {
-            let traced = traced?;
-            let (name, cpus) = (&traced.name, traced.script.cpus);
-            let mut marks = Vec::new();
-            for spec in &specs {
-                marks.push(marks_of(&traced, spec, run.bench)?);
-                run.step(format_args!("{name} {spec}"));
-            }
-            let all = run.in_turns(self.rounds, &specs, name, |spec, bench| {
-                let mut time = |times| times_of(&traced, spec, times, bench);
-                Ok([time(Times::Singles)?, time(Times::Segments)?])
-            })?;
-            let timer = run.bench.timer;
-            for ((spec, marks), rounds) in specs.iter().zip(marks).zip(&all) {
-                let common = run.common(name, spec, cpus);
-                rows.extend(timed(&marks, rounds, &common, self.bins_per_decade, timer));
-            }
-            let common = run.subject(name, "timer", cpus);
-            rows.put(&common, "latency", "value", timer.floor());
+        let traced = run.traced(trace, None)?;
+        let (name, cpus) = (&traced.name, traced.script.cpus);
+        let mut marks = Vec::new();
+        for spec in &specs {
+            marks.push(marks_of(&traced, spec, run.bench)?);
+            run.step(format_args!("{name} {spec}"));
         }
+        let all = run.in_turns(self.rounds, &specs, name, |spec, bench| {
+            let mut time = |times| times_of(&traced, spec, times, bench);
+            Ok([time(Times::Singles)?, time(Times::Segments)?])
+        })?;
+        let timer = run.bench.timer;
+        let mut rows = Vec::new();
+        for ((spec, marks), rounds) in specs.iter().zip(marks).zip(&all) {
+            let common = run.common(name, spec, cpus);
+            rows.extend(timed(&marks, rounds, &common, self.bins_per_decade, timer));
+        }
+        let common = run.subject(name, "timer", cpus);
+        rows.put(&common, "latency", "value", timer.floor());
         Ok(rows)
     }
 }

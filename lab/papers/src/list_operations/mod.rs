@@ -49,51 +49,46 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let sources = experiment.traces().len() + usize::from(self.free_memory.is_some());
-        (sources * experiment.systems.len()) as u64
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let steps = experiment.systems.len();
+        let mut design = Design::of_traces(experiment, steps);
+        let free = self.free_memory.map(|_| Cell::of(FREE, steps));
+        design.cells.extend(free);
+        Ok(design)
     }
 
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let traces = experiment.trace_names().into_iter();
-        traces.chain([FREE.to_string()]).collect()
-    }
-
-    /// Replays every trace on every system.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let mut free = None;
-        if let Some(largest) = self.free_memory {
-            let largest = Order::new(largest).filter(|order| order.index() < ORDERS);
+    /// Replays a trace, or a call for each order in free memory, on every system.
+    fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let traced = if cell < run.experiment.traces().len() {
+            run.traced(cell, None)?
+        } else {
+            let largest = self.free_memory.and_then(Order::new);
+            let largest = largest.filter(|order| order.index() < ORDERS);
             let largest = largest.ok_or_else(|| Error::usage("free_memory: at most 10"))?;
             let resolved = one_of_each(largest);
             let script = Script::new(FREE, &resolved, None)?;
-            free = Some(Traced {
+            Traced {
                 name: FREE.to_string(),
                 memory: run.memory(&script, None)?,
                 resolved,
                 script,
-            });
-        }
-        let specs = run.specs()?;
-        let mut rows = Vec::new();
-        for traced in run.replays(None)?.chain(free.map(Ok)) {
-            let traced = traced?;
-            for spec in &specs {
-                let done = traced.counted(spec, run.bench, |_: &Lane| {
-                    Counting(Box::new([[Tally::default(); 2]; ORDERS]))
-                })?;
-                let observers = &done.played.observers;
-                let counts =
-                    (0..ORDERS).map(|order| Tally::sums(observers.iter().map(|own| &own.0[order])));
-                let common = run.common(&traced.name, spec, traced.script.cpus);
-                rows.extend(self.rows(counts, &common));
-                if traced.name != FREE {
-                    let refused = done.played.trouble.refused.total() as f64;
-                    rows.put(&common, "blocking_probability", "count", refused);
-                }
-                run.step(format_args!("{} {spec}", traced.name));
             }
+        };
+        let mut rows = Vec::new();
+        for spec in &run.specs()? {
+            let done = traced.counted(spec, run.bench, |_: &Lane| {
+                Counting(Box::new([[Tally::default(); 2]; ORDERS]))
+            })?;
+            let observers = &done.played.observers;
+            let counts =
+                (0..ORDERS).map(|order| Tally::sums(observers.iter().map(|own| &own.0[order])));
+            let common = run.common(&traced.name, spec, traced.script.cpus);
+            rows.extend(self.rows(counts, &common));
+            if traced.name != FREE {
+                let refused = done.played.trouble.refused.total() as f64;
+                rows.put(&common, "blocking_probability", "count", refused);
+            }
+            run.step(format_args!("{} {spec}", traced.name));
         }
         Ok(rows)
     }

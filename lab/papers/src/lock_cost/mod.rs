@@ -54,23 +54,21 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds)
     }
 
-    /// Returns the number of turns.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        experiment.systems.len() as u64 * u64::from(self.rounds)
-    }
-
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
         let loads = ["stream", "displaced"].map(String::from).into_iter();
         let loads = loads.chain(experiment.trace_names());
-        loads
-            .flat_map(|load| [load.clone(), load + PLAIN])
-            .collect()
+        let about = loads.flat_map(|load| [load.clone(), load + PLAIN].map(About::all));
+        // One cell: a turn is over all loads.
+        let steps = experiment.systems.len() * self.rounds as usize;
+        let cell = Cell::new("all", steps, about.collect());
+        Ok(Design::new(vec![cell]))
     }
 
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    fn measure(&self, _: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let specs = run.specs()?;
-        let traces: Vec<Traced> = run
-            .replays(Some(OneThread::CPUS))?
+        let traces = 0..run.experiment.traces().len();
+        let traces: Vec<Traced> = traces
+            .map(|trace| run.traced(trace, Some(OneThread::CPUS)))
             .collect::<Result<_, _>>()?;
         let calls = traces.iter().map(|traced| Calls::of(&traced.script));
         let calls = calls.collect::<Result<Vec<_>, _>>()?;

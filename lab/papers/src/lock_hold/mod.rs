@@ -53,28 +53,27 @@ impl Measure for Parameters {
         Repeats::Rounds(self.rounds)
     }
 
-    /// Returns the number of replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        experiment.systems.len() as u64 * experiment.traces().len() as u64 * u64::from(self.rounds)
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let steps = experiment.systems.len() * self.rounds as usize;
+        let cell = |name: String| {
+            let about = About::all(&name).rounds(Metrics::All, self.rounds);
+            Cell::new(name, steps, vec![about])
+        };
+        let traces = experiment.trace_names().into_iter();
+        Ok(Design::new(traces.map(cell).collect()))
     }
 
-    fn rounds_of(&self, _: &str, _: &str) -> u32 {
-        self.rounds
-    }
-
-    /// Replays each trace on all systems in turns.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Replays a trace on all systems in turns.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let specs = run.specs()?;
+        let traced = run.traced(trace, Some(self.threads))?;
+        let rounds = run.in_turns(self.rounds, &specs, &traced.name, |spec, bench| {
+            replay(&traced, spec, self.longest_ns, bench)
+        })?;
         let mut rows = Vec::new();
-        for traced in run.replays(Some(self.threads))? {
-            let traced = traced?;
-            let rounds = run.in_turns(self.rounds, &specs, &traced.name, |spec, bench| {
-                replay(&traced, spec, self.longest_ns, bench)
-            })?;
-            for (spec, rounds) in specs.iter().zip(&rounds) {
-                let common = run.common(&traced.name, spec, traced.script.cpus);
-                rows.extend(summary(rounds, &common, run.bench.timer));
-            }
+        for (spec, rounds) in specs.iter().zip(&rounds) {
+            let common = run.common(&traced.name, spec, traced.script.cpus);
+            rows.extend(summary(rounds, &common, run.bench.timer));
         }
         Ok(rows)
     }

@@ -112,41 +112,27 @@ fn filled_source(mix: &str) -> String {
 }
 
 impl Measure for Parameters {
-    /// Returns the number of runs.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        (experiment.systems.len() * 2 * Mix::ALL.len()) as u64
-    }
-
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        let mixes = Mix::ALL.into_iter().map(|own| own.0);
-        let of_mix = |name: &str| -> Vec<String> {
-            let loads = self
-                .loads()
-                .map(|(load, in_parts)| source(name, load, in_parts));
-            loads.chain([filled_source(name)]).collect()
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let cell = |(name, _): &(&str, Mix)| {
+            let loads = self.loads();
+            let loads = loads.map(|(load, in_parts)| source(name, load, in_parts));
+            // Peaks belong to the memories that are filled.
+            let loads = loads.map(|source| About::of(source, Metrics::But(&["peak_frames"])));
+            let filled = About::of(filled_source(name), Metrics::Only(&["peak_frames"]));
+            let about = loads.chain([filled]).collect();
+            Cell::new(*name, 2 * experiment.systems.len(), about)
         };
-        mixes.flat_map(of_mix).collect()
+        Ok(Design::new(Mix::ALL.iter().map(cell).collect()))
     }
 
-    /// Returns the loads of every mix; peaks belong to the memories that are filled.
-    fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
-        let mixes = Mix::ALL.into_iter().map(|own| filled_source(own.0));
-        let filled: Vec<String> = mixes.collect();
-        let mut sources = self.sources(experiment);
-        sources.retain(|name| filled.contains(name) == (metric == "peak_frames"));
-        sources
-    }
-
-    /// Runs every mix at every level on every system, in both ways.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let specs = run.specs()?;
+    /// Runs a mix at every level on every system, in both ways.
+    fn measure(&self, mix: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let (name, mix) = Mix::ALL[mix];
         let mut rows = Vec::new();
-        for (name, mix) in Mix::ALL {
-            for spec in &specs {
-                for is_rounded in [false, true] {
-                    rows.extend(self.runs((name, mix), spec, is_rounded, run)?);
-                    run.step(format_args!("{name} {spec}"));
-                }
+        for spec in &run.specs()? {
+            for is_rounded in [false, true] {
+                rows.extend(self.runs((name, mix), spec, is_rounded, run)?);
+                run.step(format_args!("{name} {spec}"));
             }
         }
         Ok(rows)

@@ -77,9 +77,9 @@ impl Notes for Predicting {
 pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
-    /// Replays every trace on every predictive system.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        run.replay_each(|traced, spec, common, bench| {
+    /// Replays a trace on every predictive system.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        run.replay_on_each(trace, |traced, spec, common, bench| {
             let done = traced.counted(spec, bench, Predicting::new)?;
             let all = directions(common, [0, 1]).flat_map(|(own, direction)| {
                 let observers = done.played.observers.iter();

@@ -6,8 +6,6 @@
 //! # Invariants
 //! Counted on one thread in the trace's order: the same numbers come out each time.
 
-use std::collections::BTreeSet;
-
 use crate::buffers;
 use crate::fill_levels as workloads;
 use crate::shared::prelude::*;
@@ -24,16 +22,20 @@ const TRACE: &str = "trace";
 pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
-    /// Returns the number of replays and visits.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let sources = experiment.traces().len() + experiment.workloads.len();
-        (sources * experiment.systems.len()) as u64
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let steps = experiment.systems.len();
+        let workloads = experiment.workloads.iter();
+        let workloads = workloads.map(|name| Cell::of(name, steps));
+        let mut design = Design::of_traces(experiment, steps);
+        design.cells.splice(0..0, workloads);
+        Ok(design)
     }
 
-    /// Counts all systems on all workloads and traces.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Counts all systems on a workload or a trace.
+    fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let workloads = workloads::variants(run.experiment)?;
         let mut rows = Vec::new();
-        for variant in workloads::variants(run.experiment)? {
+        if let Some(variant) = workloads.get(cell) {
             let setting = workloads::setting(1, run.conditions);
             for spec in &run.specs()? {
                 let (timer, arena) = (run.bench.timer, &mut *run.bench.arena);
@@ -41,13 +43,15 @@ impl Measure for Parameters {
                 rows.extend(numbers(&tallies, &run.common(variant.name, spec, 1)));
                 run.step(format_args!("{} {spec}", variant.name));
             }
+        } else {
+            let trace = cell - workloads.len();
+            rows = run.replay_on_each(trace, |traced, spec, common, bench| {
+                Ok(numbers(&buffers::count(traced, spec, bench)?, common))
+            })?;
         }
-        rows.extend(run.replay_each(|traced, spec, common, bench| {
-            Ok(numbers(&buffers::count(traced, spec, bench)?, common))
-        })?);
         // The share of single frames is a property of the source, whatever the system.
-        let mut seen = BTreeSet::new();
-        rows.retain(|row| row.system != TRACE || seen.insert(row.source.clone()));
+        let mut is_first = true;
+        rows.retain(|row| row.system != TRACE || std::mem::take(&mut is_first));
         Ok(rows)
     }
 }

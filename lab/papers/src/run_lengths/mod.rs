@@ -27,28 +27,36 @@ const BUFFER: &str = "buffer";
 pub(crate) struct Parameters {}
 
 impl Measure for Parameters {
-    /// Returns the number of traces.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        experiment.traces().len() as u64
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        // Like the last line of the source.
+        Ok(Design::of_traces(experiment, 1).with_mean(Metrics::Some))
     }
 
-    /// Counts the runs of each trace.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Counts the runs of a trace.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let (name, resolved) = run.trace(trace)?;
         let mut rows = Vec::new();
-        for (name, resolved) in run.traces()? {
-            for (kind, lengths) in kinds(&resolved) {
-                let common = run.subject(&name, kind, resolved.cpus as u16);
-                let average = |own: &Vec<u64>| mean(own.iter().map(|length| *length as f64));
-                let [allocations, frees] = lengths.each_ref().map(average);
-                let ratio = allocations.zip(frees).map(|(own, other)| other / own);
-                rows.put(&common, "run_length_ratio", "value", ratio);
-                for (own, lengths) in directions(&common, lengths) {
-                    rows.extend(summary(lengths, &own));
-                }
+        for (kind, lengths) in kinds(&resolved) {
+            let common = run.subject(&name, kind, resolved.cpus as u16);
+            let average = |own: &Vec<u64>| mean(own.iter().map(|length| *length as f64));
+            let [allocations, frees] = lengths.each_ref().map(average);
+            let ratio = allocations.zip(frees).map(|(own, other)| other / own);
+            rows.put(&common, "run_length_ratio", "value", ratio);
+            for (own, lengths) in directions(&common, lengths) {
+                rows.extend(summary(lengths, &own));
             }
-            run.step(&name);
         }
-        // Like the last line of the source.
+        run.step(&name);
+        Ok(rows)
+    }
+
+    fn conclude(
+        &self,
+        _: &Experiment,
+        _: &Conditions,
+        cells: Vec<Vec<Row>>,
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows = cells.concat();
         rows.extend(means_over_sources(&rows, |row| row.statistic == "mean"));
         Ok(rows)
     }

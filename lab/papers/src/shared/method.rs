@@ -6,7 +6,6 @@
 //! Every row contains its experiment's name, alone or before an `@`.
 
 use std::fmt::Display;
-use std::num::NonZero;
 
 use everybuddy::SystemSpec;
 use everybuddy_trace::{Leniency, Resolved, resolve};
@@ -14,8 +13,9 @@ use serde::de::DeserializeOwned;
 use toml::Table;
 
 use super::Repeats;
+use super::design::Design;
 use super::experiment::Experiment;
-use super::rows::{MEAN, row};
+use super::rows::row;
 use everybuddy_measure::Error;
 use everybuddy_measure::choice;
 use everybuddy_measure::library;
@@ -36,69 +36,65 @@ pub trait Measure: Send + Sync {
         Repeats::Counted
     }
 
-    /// Returns `true` if times are measured, so that nothing else may run meanwhile.
-    fn is_timed(&self) -> bool {
-        self.repeats().is_timed()
+    /// Returns what is measured; by default a cell for each trace, with a step for each system.
+    ///
+    /// # Errors
+    /// A usage error that names what is wrong with the experiment.
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        Ok(Design::of_traces(experiment, experiment.systems.len()))
     }
 
-    /// Returns `true` if the measurement uses all CPUs of the host by itself.
-    fn uses_all_cpus(&self) -> bool {
-        false
+    /// Describes all that the rows of a cell depend on besides the program, if that is less than the experiment.
+    ///
+    /// # Errors
+    /// Like [`design`](Self::design).
+    fn identity(
+        &self,
+        _: &Experiment,
+        _: &Conditions,
+        _cell: usize,
+    ) -> Result<Option<String>, Error> {
+        Ok(None)
     }
 
-    /// Returns the number of steps, for the progress bar; by default one for each trace and system.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        (experiment.traces().len() * experiment.systems.len()) as u64
-    }
-
-    /// Returns the sources that its rows can have: tables and claims name no others.
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let traces = experiment.trace_names().into_iter();
-        let all = traces.chain(experiment.workloads.iter().cloned());
-        all.chain([MEAN.to_string()]).collect()
-    }
-
-    /// Returns the sources of which a complete run has rows of a metric. A claim without `sources` needs all of them.
-    fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
-        let _ = metric;
-        let mut sources = self.sources(experiment);
-        sources.retain(|name| name != MEAN);
-        sources
-    }
-
-    /// Returns `true` for a cell that a run leaves out, so that no claim may need it.
-    fn is_left_out(&self, system: &str, source: &str) -> bool {
-        let _ = (system, source);
-        false
-    }
-
-    /// Returns the number of rounds of which a complete run has rows `NAME@ROUND` next to a mean; by default none.
-    fn rounds_of(&self, system: &str, metric: &str) -> u32 {
-        let _ = (system, metric);
-        0
-    }
-
-    /// Measures, and returns the rows.
+    /// Measures a cell of the design, by its number, and returns its rows.
     ///
     /// # Errors
     /// Returns the missing part of the experiment, or the system that broke its contract.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error>;
+    fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error>;
 
-    /// Runs the measurement of an experiment.
+    /// Returns the rows of the experiment, from the rows of each cell of the design; by default they are the same.
     ///
     /// # Errors
-    /// Like [`measure`](Self::measure).
-    fn run(
+    /// Like [`design`](Self::design).
+    fn conclude(
         &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        bench: &mut Bench<'_>,
+        _: &Experiment,
+        _: &Conditions,
+        cells: Vec<Vec<Row>>,
     ) -> Result<Vec<Row>, Error> {
-        self.measure(&mut Run {
-            experiment,
-            conditions,
-            bench,
-        })
+        Ok(cells.concat())
+    }
+}
+
+/// Measures a cell of a design, and checks that its rows are about what the design says.
+///
+/// # Errors
+/// Like [`Measure::measure`]. [`Error::Broken`] if the method contradicts its design.
+pub fn measure(
+    method: &dyn Measure,
+    design: &Design,
+    cell: usize,
+    run: &mut Run<'_, '_>,
+) -> Result<Vec<Row>, Error> {
+    let rows = method.measure(cell, run)?;
+    let own = &design.cells[cell];
+    match rows.iter().find(|row| !own.has(&row.source)) {
+        None => Ok(rows),
+        Some(row) => Err(Error::Broken(format!(
+            "experiment {}: cell {} has rows about `{}`, of which its method says nothing",
+            run.experiment.name, own.name, row.source
+        ))),
     }
 }
 
@@ -140,6 +136,11 @@ pub struct Conditions {
     pub shrink: u32,
 }
 
+impl Conditions {
+    /// The conditions of a run that is not shortened, with the seed of the command line by default.
+    pub const WHOLE: Conditions = Conditions { seed: 1, shrink: 1 };
+}
+
 /// The tools of all methods.
 pub struct Bench<'b> {
     /// The timer.
@@ -148,39 +149,6 @@ pub struct Bench<'b> {
     pub arena: &'b mut Arena,
     /// Is called with a description after each step.
     pub step: &'b mut dyn FnMut(&str),
-    /// The finished cells of simulations.
-    pub cells: &'b mut dyn Cells,
-    /// How many cells are simulated at the same time.
-    pub jobs: NonZero<usize>,
-}
-
-/// The cells of simulations that an earlier run has finished.
-pub trait Cells {
-    /// Returns the rows of the cell with this description. Returns `None` if it is not finished.
-    ///
-    /// # Errors
-    /// The [`Error`] of the store.
-    fn known(&mut self, described: &str) -> Result<Option<Vec<Row>>, Error>;
-
-    /// Stores the rows of a cell.
-    ///
-    /// # Errors
-    /// The [`Error`] of the store.
-    fn finished(&mut self, described: &str, rows: &[Row]) -> Result<(), Error>;
-}
-
-/// No cells are kept.
-#[derive(Clone, Copy, Debug)]
-pub struct NoCells;
-
-impl Cells for NoCells {
-    fn known(&mut self, _described: &str) -> Result<Option<Vec<Row>>, Error> {
-        Ok(None)
-    }
-
-    fn finished(&mut self, _described: &str, _rows: &[Row]) -> Result<(), Error> {
-        Ok(())
-    }
 }
 
 /// A trace of an experiment, prepared for replay.
@@ -218,7 +186,7 @@ pub struct Run<'r, 'b> {
     pub bench: &'r mut Bench<'b>,
 }
 
-impl<'r> Run<'r, '_> {
+impl Run<'_, '_> {
     /// Returns the systems.
     pub(crate) fn specs(&self) -> Result<Vec<SystemSpec>, Error> {
         self.experiment.specs()
@@ -263,54 +231,54 @@ impl<'r> Run<'r, '_> {
 
     /// Reads the traces, with their names.
     pub(crate) fn traces(&self) -> Result<Vec<(String, Resolved)>, Error> {
-        let read = |name: &String| {
-            let (trace, _) = library::read(name, Leniency::Strict)?;
-            let resolved = resolve(&trace)?;
-            Ok((trace.name, merge::cut(resolved, self.conditions.shrink)))
-        };
-        self.experiment.traces().iter().map(read).collect()
+        let all = self.experiment.traces();
+        all.iter().map(|name| self.read(name)).collect()
     }
 
-    /// Returns the memory of a replay; aged, if there is a seed.
+    /// Reads the trace with this number.
+    pub(crate) fn trace(&self, number: usize) -> Result<(String, Resolved), Error> {
+        self.read(&self.experiment.traces()[number])
+    }
+
+    fn read(&self, name: &str) -> Result<(String, Resolved), Error> {
+        let (trace, _) = library::read(name, Leniency::Strict)?;
+        let resolved = resolve(&trace)?;
+        Ok((trace.name, merge::cut(resolved, self.conditions.shrink)))
+    }
+
+    /// Returns the memory of a replay, according to the experiment; aged, if there is a seed.
     pub(crate) fn memory(&self, script: &Script, aged: Option<u64>) -> Result<Memory, Error> {
-        memory(self.experiment, script, aged)
+        let frames = self.experiment.frames().map_err(Error::usage)?;
+        Memory::new(script, frames, &Initial::of_seed(aged))
     }
 
-    /// Reads the traces for replays with the given number of threads, or on one thread in the order of the trace. Each
-    /// is prepared when its turn comes.
-    pub(crate) fn replays(
-        &self,
-        threads: Option<u16>,
-    ) -> Result<impl Iterator<Item = Result<Traced, Error>> + use<'r>, Error> {
-        let experiment = self.experiment;
-        let prepare = move |(name, resolved): (String, Resolved)| {
-            let script = Script::new(&name, &resolved, threads)?;
-            let memory = memory(experiment, &script, None)?;
-            Ok(Traced {
-                name,
-                resolved,
-                script,
-                memory,
-            })
-        };
-        Ok(self.traces()?.into_iter().map(prepare))
+    /// Reads the trace with this number for replays with some number of threads, or on one thread in the order of the
+    /// trace.
+    pub(crate) fn traced(&self, number: usize, threads: Option<u16>) -> Result<Traced, Error> {
+        let (name, resolved) = self.trace(number)?;
+        let script = Script::new(&name, &resolved, threads)?;
+        let memory = self.memory(&script, None)?;
+        Ok(Traced {
+            name,
+            resolved,
+            script,
+            memory,
+        })
     }
 
-    /// Calls `replay` for each trace and each system, on one thread in the order of the trace, and collects the rows.
-    /// The common columns of these rows are the third argument.
-    pub(crate) fn replay_each(
+    /// Calls `replay` for each system with the trace of this number, on one thread in the order of the trace, and
+    /// collects the rows. The common columns of these rows are the third argument.
+    pub(crate) fn replay_on_each(
         &mut self,
+        trace: usize,
         mut replay: impl FnMut(&Traced, &SystemSpec, &Row, &mut Bench<'_>) -> Result<Vec<Row>, Error>,
     ) -> Result<Vec<Row>, Error> {
-        let specs = self.specs()?;
+        let traced = self.traced(trace, None)?;
         let mut rows = Vec::new();
-        for traced in self.replays(None)? {
-            let traced = traced?;
-            for spec in &specs {
-                let common = self.common(&traced.name, spec, traced.script.cpus);
-                rows.extend(replay(&traced, spec, &common, self.bench)?);
-                self.step(format_args!("{} {spec}", traced.name));
-            }
+        for spec in &self.specs()? {
+            let common = self.common(&traced.name, spec, traced.script.cpus);
+            rows.extend(replay(&traced, spec, &common, self.bench)?);
+            self.step(format_args!("{} {spec}", traced.name));
         }
         Ok(rows)
     }
@@ -335,12 +303,6 @@ impl<'r> Run<'r, '_> {
     }
 }
 
-/// Returns the memory of a replay, according to the experiment; aged, if there is a seed.
-fn memory(experiment: &Experiment, script: &Script, aged: Option<u64>) -> Result<Memory, Error> {
-    let frames = experiment.frames().map_err(Error::usage)?;
-    Memory::new(script, frames, &Initial::of_seed(aged))
-}
-
 /// Returns the refused requests of a replay.
 pub(crate) fn refusals<O>(script: &Script, done: &Done<O>) -> Refusals {
     Refusals {
@@ -356,4 +318,46 @@ pub(crate) fn batch(common: &Row, spec: &SystemSpec, memory: &Memory) -> Option<
     let parameters = parameters.ok()?;
     let frames = f64::from(parameters.batch()?);
     Some(row(common, "batch", "value", frames))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A method whose rows are about something else than its design says.
+    struct Wrong;
+
+    impl Measure for Wrong {
+        fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+            let names = run.experiment.trace_names();
+            let common = run.subject(["elsewhere", &names[0]][trace % 2], "trace", 1);
+            Ok(vec![row(&common, "calls", "count", 1.0)])
+        }
+    }
+
+    #[test]
+    fn rows_are_about_what_the_design_says() {
+        let experiment = &crate::named(&["coalescing".to_string()]).unwrap()[0];
+        let design = Wrong.design(experiment, &Conditions::WHOLE).unwrap();
+        let timer = Timer::calibrated();
+        let mut bench = Bench {
+            timer: &timer,
+            arena: &mut Arena::default(),
+            step: &mut |_| {},
+        };
+        let mut run = Run {
+            experiment,
+            conditions: &Conditions::WHOLE,
+            bench: &mut bench,
+        };
+        let wrong = measure(&Wrong, &design, 0, &mut run).unwrap_err();
+        assert!(
+            wrong.to_string().contains("rows about `elsewhere`"),
+            "{wrong}"
+        );
+        // The second cell has rows about the first trace.
+        let wrong = measure(&Wrong, &design, 1, &mut run).unwrap_err();
+        let first = &design.cells[0].name;
+        assert!(wrong.to_string().contains(&format!("rows about `{first}`")));
+    }
 }

@@ -5,6 +5,7 @@
 //! | file | contents |
 //! |------|---------------|
 //! | [`experiment`] | the fields of an experiment's file |
+//! | [`design`] | the cells that a method measures, and what follows from them |
 //! | [`method`] | the declaration of a method, its input, its tools |
 //! | `prelude` | the names that most experiments use |
 //! | `rows` | the conversion of numbers to rows |
@@ -20,6 +21,7 @@
 
 pub(crate) mod blocks;
 pub mod chart;
+pub mod design;
 pub mod experiment;
 pub mod figure;
 pub mod grid;

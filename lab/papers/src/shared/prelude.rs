@@ -12,6 +12,7 @@ pub(crate) use everybuddy_measure::rows::{Row, rounded};
 pub(crate) use serde::Deserialize;
 
 pub(crate) use super::chart::{self, Axis, Drawing, Panel, Series, Shape};
+pub(crate) use super::design::{About, Cell, Design, Metrics};
 pub(crate) use super::experiment::Experiment;
 pub(crate) use super::figure::{Chosen, distinct, position, sources, systems};
 pub(crate) use super::method::{Bench, Conditions, Measure, Run, Traced, batch, refusals};

@@ -24,6 +24,8 @@ pub enum Repeats {
     Calls(u32),
     /// Seeds, each of which makes different calls.
     Seeds(u32),
+    /// Seeds like these, with calls that are also timed.
+    TimedSeeds(u32),
 }
 
 impl Repeats {
@@ -34,7 +36,7 @@ impl Repeats {
 
     /// Returns `true` if times are measured, which other work on the same machine would disturb.
     pub fn is_timed(self) -> bool {
-        self.has_ends() || matches!(self, Repeats::Calls(_))
+        self.has_ends() || matches!(self, Repeats::Calls(_) | Repeats::TimedSeeds(_))
     }
 
     /// Describes them in a sentence or two.
@@ -60,7 +62,7 @@ impl Repeats {
             Repeats::Calls(rounds) => format!(
                 "The same calls {rounds} times, systems taking turns; each call counts with its median."
             ),
-            Repeats::Seeds(seeds) => format!(
+            Repeats::Seeds(seeds) | Repeats::TimedSeeds(seeds) => format!(
                 "{seeds} seeds, each with calls of its own, the same for all systems; means, and 95 % intervals \
                  over the seeds."
             ),

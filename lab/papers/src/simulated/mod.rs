@@ -156,54 +156,86 @@ impl Measure for Parameters {
         }
     }
 
-    fn uses_all_cpus(&self) -> bool {
-        true
-    }
-
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let cells = experiment.workloads.len() * experiment.systems.len() * self.cpus.len();
-        cells as u64 * self.seeds.max(1) * self.readings().len() as u64
-    }
-
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let mut all = Vec::new();
-        for (end, _) in self.readings() {
-            for workload in &experiment.workloads {
-                let own = self.cpus.iter();
-                all.extend(own.map(|cpus| source_of(workload, *cpus, &end)));
-            }
-            if self.examined.is_some() {
-                let own = self.cpus.iter();
-                all.extend(own.map(|cpus| source_of(MEAN, *cpus, &end)));
-            }
-            all.push(format!("{MEAN}{end}"));
+    fn design(&self, experiment: &Experiment, conditions: &Conditions) -> Result<Design, Error> {
+        let named = experiment.specs()?;
+        let mut design = Design::new(Vec::new());
+        for own in self.plans(experiment, conditions)? {
+            let (plan, end) = (&own.plan, &own.end);
+            design.cells.extend(own.cells.iter().map(|id| {
+                let source = source_of(plan.loads[id.load].name(), id.cpus, end);
+                let about = About::all(source).system(named[id.spec].to_string());
+                Cell::new(format!("{}{end}", plan.name(id)), 1, vec![about])
+            }));
+            // What `over_loads` returns, and what a table of the source is judged by.
+            let over = self.cpus.iter().filter(|_| self.examined.is_some());
+            let over = over.map(|cpus| source_of(MEAN, *cpus, end));
+            let over = over.map(|source| About::of(source, Metrics::Only(&OVER_LOADS)));
+            let judged = About::of(format!("{MEAN}{end}"), Metrics::Some);
+            design = design.concluding(over.chain([judged]));
         }
-        all
+        Ok(design)
     }
 
-    fn is_left_out(&self, system: &str, source: &str) -> bool {
-        let is_own = |workload: &str, cpus: u16| {
-            let mut readings = self.readings().into_iter();
-            readings.any(|(end, _)| source_of(workload, cpus, &end) == source)
-        };
-        let mut all = self.without.iter();
-        all.any(|(not, workload, cpus)| {
-            not == system && cpus.iter().any(|cpus| is_own(workload, *cpus))
-        })
+    fn identity(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        cell: usize,
+    ) -> Result<Option<String>, Error> {
+        let (own, id) = self.cell(experiment, conditions, cell)?;
+        let simulated = own.plan.identity(&id);
+        Ok(Some(format!("{}{} {simulated}", experiment.name, own.end)))
     }
 
-    /// Simulates all cells, several at the same time.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let plan = self.plan(run.experiment, run.conditions)?;
-        let mut all = Vec::new();
-        for (end, reading) in self.readings() {
+    /// Simulates a cell.
+    fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let (own, id) = self.cell(run.experiment, run.conditions, cell)?;
+        let loads: Vec<&str> = own.plan.loads.iter().map(Load::name).collect();
+        // Rows about a part of the metadata are those of `simulate`.
+        let mut rows = own.plan.simulate(&id)?;
+        rows.retain(|row| loads.contains(&row.source.as_str()));
+        for row in &mut rows {
+            row.experiment.clone_from(&run.experiment.name);
+            row.source = source_of(&row.source, row.cpus, &own.end);
+        }
+        run.step(format_args!("{}{}", own.plan.name(&id), own.end));
+        Ok(rows)
+    }
+
+    fn conclude(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        cells: Vec<Vec<Row>>,
+    ) -> Result<Vec<Row>, Error> {
+        let named = experiment.specs()?;
+        let (mut all, mut cells) = (Vec::new(), cells.into_iter());
+        for own in self.plans(experiment, conditions)? {
+            let rows = cells.by_ref().take(own.cells.len()).flatten().collect();
+            all.extend(self.read(&own, &named, rows));
+        }
+        Ok(all)
+    }
+}
+
+/// What is simulated of a reading.
+struct Part {
+    /// The end that the reading gives to sources.
+    end: String,
+    plan: Plan,
+    /// The cells of the plan that are not left out.
+    cells: Vec<CellId>,
+}
+
+impl Parameters {
+    /// Returns what is simulated of each reading.
+    fn plans(&self, experiment: &Experiment, conditions: &Conditions) -> Result<Vec<Part>, Error> {
+        let plan = self.plan(experiment, conditions)?;
+        let part = |(end, reading): (String, Reading)| {
             let think = reading.think.unwrap_or(plan.think);
             let refuse = |what| {
-                let name = &run.experiment.name;
-                Error::usage(format!(
-                    "experiment {name}: reading {}: {what}",
-                    reading.name
-                ))
+                let (name, reading) = (&experiment.name, &reading.name);
+                Error::usage(format!("experiment {name}: reading {reading}: {what}"))
             };
             let plan = Plan {
                 program: reading.program().map_err(refuse)?,
@@ -214,7 +246,7 @@ impl Measure for Parameters {
                 zones: reading.zones,
                 services: reading.services,
                 // Services search for work meanwhile, which takes most of the time of a smoke test.
-                think: if run.shrink() > 1 {
+                think: if conditions.shrink > 1 {
                     think.min(plan.think)
                 } else {
                     think
@@ -222,61 +254,47 @@ impl Measure for Parameters {
                 around: reading.around,
                 ..plan.clone()
             };
-            let named = run.experiment.specs()?;
-            all.extend(self.read(run, &plan, &named, &end)?);
+            let mut cells = plan.cells();
+            cells.retain(|id| !self.is_without(&plan, experiment, id));
+            Ok(Part { end, plan, cells })
+        };
+        self.readings().into_iter().map(part).collect()
+    }
+
+    /// Returns a cell of the design.
+    fn cell(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        mut cell: usize,
+    ) -> Result<(Part, CellId), Error> {
+        for own in self.plans(experiment, conditions)? {
+            match own.cells.get(cell).copied() {
+                Some(id) => return Ok((own, id)),
+                None => cell -= own.cells.len(),
+            }
         }
-        Ok(all)
+        Err(Error::Broken(format!(
+            "experiment {}: no such cell",
+            experiment.name
+        )))
     }
-}
 
-impl Parameters {
     /// Returns `true` for a cell that is not simulated.
-    fn is_without(&self, plan: &Plan, named: &[SystemSpec], id: &CellId) -> bool {
-        let (system, workload) = (named[id.spec].to_string(), plan.loads[id.load].name());
+    fn is_without(&self, plan: &Plan, experiment: &Experiment, id: &CellId) -> bool {
+        let (system, workload) = (&experiment.systems[id.spec], plan.loads[id.load].name());
         let mut all = self.without.iter();
-        all.any(|(not, under, cpus)| *not == system && under == workload && cpus.contains(&id.cpus))
+        all.any(|(not, under, cpus)| not == system && under == workload && cpus.contains(&id.cpus))
     }
 
-    /// Simulates all cells of a reading, whose sources have this end. `named` are the experiment's systems.
+    /// Returns the rows of a reading, from those of its cells. `named` are the experiment's systems.
     fn read(
         &self,
-        run: &mut Run<'_, '_>,
-        plan: &Plan,
+        Part { end, plan, .. }: &Part,
         named: &[SystemSpec],
-        end: &str,
-    ) -> Result<Vec<Row>, Error> {
-        let jobs = run.bench.jobs;
-        let mut known = Vec::new();
-        for id in plan.cells() {
-            let rows = if self.is_without(plan, named, &id) {
-                Some(Vec::new())
-            } else {
-                run.bench.cells.known(&plan.identity(&id))?
-            };
-            if rows.is_some() {
-                run.step(format_args!("{}{end}", plan.name(&id)));
-            }
-            known.push(rows);
-        }
-        let (rows, _) = plan.run(jobs, known, &mut |id, rows| {
-            if let Some(rows) = rows {
-                run.bench.cells.finished(&plan.identity(id), rows)?;
-            }
-            run.step(format_args!("{}{end}", plan.name(id)));
-            Ok(())
-        })?;
-        // Rows about a part of the metadata, or about all numbers of CPUs, are those of `simulate`.
-        let loads: Vec<&str> = plan.loads.iter().map(Load::name).collect();
-        let is_own = |row: &Row| {
-            let is_of_all = ["linearity", "scaling_limit"].contains(&row.metric);
-            loads.contains(&row.source.as_str()) && !is_of_all
-        };
-        let own = rows.into_iter().filter(is_own).map(|row| Row {
-            experiment: run.experiment.name.clone(),
-            source: source_of(&row.source, row.cpus, end),
-            ..row
-        });
-        let mut rows = mean(own.collect(), plan.seeds.len());
+        rows: Vec<Row>,
+    ) -> Vec<Row> {
+        let mut rows = mean(rows, plan.seeds.len());
         // The paper's table has the systems without what a reading adds.
         rename(&mut rows, &plan.specs, named);
         if !self.printed.is_empty() {
@@ -298,7 +316,7 @@ impl Parameters {
             rows.extend(over_loads(&rows, plan.loads.len(), end));
         }
         rename(&mut rows, named, &plan.specs);
-        Ok(rows)
+        rows
     }
 }
 
@@ -353,11 +371,13 @@ fn relative_times(rows: &[Row], examined: &str) -> Vec<Row> {
     all
 }
 
+/// The metrics that papers print means over all loads of.
+const OVER_LOADS: [&str; 3] = ["cycles", "relative_time", "contention_rate"];
+
 /// Returns the means over all loads of what papers print such means of, and of what they print. `end` is that of the
 /// reading.
 fn over_loads(rows: &[Row], loads: usize, end: &str) -> Vec<Row> {
-    let metrics = ["cycles", "relative_time", "contention_rate"];
-    let own = rows.iter().filter(|row| metrics.contains(&row.metric));
+    let own = rows.iter().filter(|row| OVER_LOADS.contains(&row.metric));
     let mut means: Vec<(Row, Vec<&Row>)> = Vec::new();
     for row in own {
         let mean = Row {

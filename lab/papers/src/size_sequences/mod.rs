@@ -80,71 +80,68 @@ impl Measure for Parameters {
         Repeats::Seeds(self.seeds)
     }
 
-    /// Returns the number of mixes and systems.
-    fn steps(&self, _: &Experiment) -> u64 {
-        (mixes().count() * self.schemes().len()) as u64
-    }
-
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        mixes().map(|own| own.0).collect()
-    }
-
-    /// Fills memory with every mix, on every system.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
         let is_region = |units: &u32| {
             units.is_multiple_of(6) && (units / 6).is_power_of_two() && *units >= odd::LARGEST
         };
         if self.units < odd::LARGEST || !self.regions.iter().all(is_region) {
             let needs =
                 "needs memory and regions for the largest request, and regions of 3 * 2^k units";
-            let name = &run.experiment.name;
+            let name = &experiment.name;
             return Err(Error::usage(format!("experiment {name}: {needs}")));
         }
+        let cells = mixes().map(|(name, ..)| Cell::of(name, self.schemes().len()));
+        Ok(Design::new(cells.collect()))
+    }
+
+    /// Fills memory with a mix, on every system.
+    fn measure(&self, mix: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let (seed, shrink) = (run.conditions.seed, run.shrink());
         let calls = (self.warm / shrink, (self.requests / shrink).max(100));
         let mut rows = Vec::new();
-        for (source, mix, lifetimes) in mixes() {
-            let mut binary = None;
-            for scheme in self.schemes() {
-                let sizes = Sizes::new(scheme, self.units);
-                let common = run.subject(&source, &scheme.to_string(), 1);
-                let mut values: [Vec<f64>; 3] = Default::default();
-                for own in 0..u64::from(self.seeds) {
-                    let serving = Serving {
-                        area: Area::new(sizes.clone(), self.units),
-                        random: odd::Sizes::new(mix, seed << 16 | own),
-                        lifetimes,
-                        live: Vec::new(),
-                        due: BinaryHeap::new(),
-                        now: 0,
-                        asked: 0,
-                    };
-                    let broken = |what| Error::Broken(format!("system {scheme}: {what}"));
-                    let sums = serving.perform(calls).map_err(broken)?;
-                    values
-                        .iter_mut()
-                        .zip(sums)
-                        .for_each(|(all, own)| all.push(own));
-                }
-                let covering = |units| sizes.covering(units).map_or(0, |class| sizes.units(class));
-                let calculated = mix.mean_of(covering) / mix.mean();
-                let expected = match scheme {
-                    Scheme::Dual { .. } => binary.map(|binary: f64| binary + self.dual_excess),
-                    _ => None,
+        let Some((source, mix, lifetimes)) = mixes().nth(mix) else {
+            return Ok(rows);
+        };
+        let mut binary = None;
+        for scheme in self.schemes() {
+            let sizes = Sizes::new(scheme, self.units);
+            let common = run.subject(&source, &scheme.to_string(), 1);
+            let mut values: [Vec<f64>; 3] = Default::default();
+            for own in 0..u64::from(self.seeds) {
+                let serving = Serving {
+                    area: Area::new(sizes.clone(), self.units),
+                    random: odd::Sizes::new(mix, seed << 16 | own),
+                    lifetimes,
+                    live: Vec::new(),
+                    due: BinaryHeap::new(),
+                    now: 0,
+                    asked: 0,
                 };
-                if scheme == Scheme::Binary {
-                    binary = mean(values[1].iter().copied());
-                }
-                let metrics = [
-                    ("internal_fragmentation", Some(calculated)),
-                    ("external_fragmentation", expected),
-                    ("total_fragmentation", None),
-                ];
-                for ((metric, expected), values) in metrics.into_iter().zip(&values) {
-                    rows.extend(means(values, &common, metric, expected));
-                }
-                run.step(format_args!("{source} {scheme}"));
+                let broken = |what| Error::Broken(format!("system {scheme}: {what}"));
+                let sums = serving.perform(calls).map_err(broken)?;
+                values
+                    .iter_mut()
+                    .zip(sums)
+                    .for_each(|(all, own)| all.push(own));
             }
+            let covering = |units| sizes.covering(units).map_or(0, |class| sizes.units(class));
+            let calculated = mix.mean_of(covering) / mix.mean();
+            let expected = match scheme {
+                Scheme::Dual { .. } => binary.map(|binary: f64| binary + self.dual_excess),
+                _ => None,
+            };
+            if scheme == Scheme::Binary {
+                binary = mean(values[1].iter().copied());
+            }
+            let metrics = [
+                ("internal_fragmentation", Some(calculated)),
+                ("external_fragmentation", expected),
+                ("total_fragmentation", None),
+            ];
+            for ((metric, expected), values) in metrics.into_iter().zip(&values) {
+                rows.extend(means(values, &common, metric, expected));
+            }
+            run.step(format_args!("{source} {scheme}"));
         }
         Ok(rows)
     }

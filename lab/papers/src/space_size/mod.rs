@@ -27,20 +27,18 @@ impl Measure for Parameters {
         }
     }
 
-    /// Returns the number of visits and replays.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        self.workloads.steps(experiment) + self.fragmentation.steps(experiment)
+    fn design(&self, experiment: &Experiment, whole: &Conditions) -> Result<Design, Error> {
+        let mut design = self.workloads.design(experiment, whole)?;
+        let replays = self.fragmentation.design(experiment, whole)?;
+        design.cells.extend(replays.cells);
+        Ok(design)
     }
 
-    fn sources(&self, experiment: &Experiment) -> Vec<String> {
-        let workloads = self.workloads.sources(experiment);
-        [workloads, self.fragmentation.sources(experiment)].concat()
-    }
-
-    /// Runs the workloads, then the replays.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let mut rows = self.workloads.measure(run)?;
-        rows.extend(self.fragmentation.measure(run)?);
-        Ok(rows)
+    /// Runs a workload, or after all of them a replay.
+    fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        match cell.checked_sub(run.experiment.workloads.len()) {
+            None => self.workloads.measure(cell, run),
+            Some(replay) => self.fragmentation.measure(replay, run),
+        }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) mod figure;
 mod numbers;
 mod programs;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{self, RefCell};
 use std::mem::MaybeUninit;
 
 use everybuddy::platform::CpuToken;
@@ -81,39 +81,36 @@ impl Measure for Parameters {
         Repeats::SimulatedSeeds(self.seeds)
     }
 
-    /// Returns the number of runs.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        experiment.systems.len() as u64 * u64::from(self.seeds)
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let cell = |name: &String| {
+            let sources = STAGES.iter().chain(&ENDS).chain(&HALVES).chain([&HOME]);
+            let of = |source: &&str| {
+                let own = About::all(*source).system(name);
+                own.rounds(Metrics::All, self.seeds)
+            };
+            Cell::new(name, self.seeds as usize, sources.map(of).collect())
+        };
+        Ok(Design::new(experiment.systems.iter().map(cell).collect()))
     }
 
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        let all = STAGES.iter().chain(&ENDS).chain(&HALVES).chain([&HOME]);
-        all.map(ToString::to_string).collect()
-    }
-
-    fn rounds_of(&self, _: &str, _: &str) -> u32 {
-        self.seeds
-    }
-
-    /// Simulates all systems.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    /// Simulates a system.
+    fn measure(&self, system: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let frames = run.experiment.frames().map_err(Error::usage)?;
         let frames = frames.unwrap_or(1 << 19);
+        let spec = run.specs()?.swap_remove(system);
         let mut rows = Vec::new();
-        for spec in run.specs()? {
-            let mut seeds = Vec::new();
-            for seed in 0..u64::from(self.seeds.max(1)) {
-                let mut base = run.common("", &spec, self.cpus());
-                base.seed += seed;
-                let seen = simulate(self, &spec, frames, base.seed, run.shrink())?;
-                if seed == 0 {
-                    rows.extend(numbers::moments(self.numbers(), &seen, &base));
-                }
-                seeds.push(numbers::stages(self.numbers(), &seen, &base));
-                run.step(format_args!("{spec}, seed {}", base.seed));
+        let mut seeds = Vec::new();
+        for seed in 0..u64::from(self.seeds.max(1)) {
+            let mut base = run.common("", &spec, self.cpus());
+            base.seed += seed;
+            let seen = simulate(self, &spec, frames, base.seed, run.shrink())?;
+            if seed == 0 {
+                rows.extend(numbers::moments(self.numbers(), &seen, &base));
             }
-            rows.extend(numbers::over_seeds(&seeds));
+            seeds.push(numbers::stages(self.numbers(), &seen, &base));
+            run.step(format_args!("{spec}, seed {}", base.seed));
         }
+        rows.extend(numbers::over_seeds(&seeds));
         Ok(rows)
     }
 }
@@ -163,9 +160,9 @@ impl Visitor<'_> {
         // Two thirds of memory, for all regions at their maximum, one and a half times the mean.
         let share = (self.frames * 4 / 9 / u64::from(cpus)) as u32;
         let kept: Vec<Kept> = own.programs.iter().map(|_| Kept::default()).collect();
-        let ended = Cell::new(0);
+        let ended = cell::Cell::new(0);
         let samples = RefCell::new(Vec::new());
-        let home = Cell::new(None);
+        let home = cell::Cell::new(None);
         let mut machine = Machine::new(cpus + 1)
             .cost(Flat::new(own.access))
             // Otherwise an unfair lock could starve the sampling CPU, in lockstep.

@@ -147,26 +147,24 @@ impl Measure for Parameters {
         Repeats::Seeds(self.runs.first().map_or(0, |runs| runs.count) as u32)
     }
 
-    /// Returns the number of reported steps.
-    fn steps(&self, _: &Experiment) -> u64 {
+    fn design(&self, _: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        // One cell: all depends on the arenas that are fitted first.
+        let mut about = Vec::new();
+        for arena in 0..self.fitted.len() {
+            let runs = self.all_runs();
+            about.extend(runs.map(|(kind, _, own)| self.source(kind, own, arena)));
+        }
+        about.extend(self.fitted.iter().map(fit_name));
+        about.extend([ARENA].into_iter().chain(ENDS).map(String::from));
+        about.extend(self.long.iter().map(long_name));
         let kinds = self.all_runs().count() + 1;
-        (self.fitted.len() * kinds + self.long.len() + 2) as u64
-    }
-
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        let arenas = 0..self.fitted.len();
-        let of_arena = |arena| {
-            self.all_runs()
-                .map(move |(kind, _, own)| self.source(kind, own, arena))
-        };
-        let fits = self.fitted.iter().map(fit_name);
-        let others = [ARENA].into_iter().chain(ENDS).map(String::from);
-        let all = arenas.flat_map(of_arena).chain(fits).chain(others);
-        all.chain(self.long.iter().map(long_name)).collect()
+        let steps = self.fitted.len() * kinds + self.long.len() + 2;
+        let about = about.into_iter().map(About::all).collect();
+        Ok(Design::new(vec![Cell::new("all", steps, about)]))
     }
 
     /// Fits the arenas, then counts failures.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    fn measure(&self, _: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let specs = run.specs()?;
         let mut rows = Vec::new();
         let mut units = Vec::new();

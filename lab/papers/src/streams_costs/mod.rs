@@ -59,71 +59,57 @@ pub(crate) struct Parameters {
 
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
-        Repeats::Seeds(self.recordings.seeds as u32)
+        Repeats::TimedSeeds(self.recordings.seeds as u32)
     }
 
-    /// Calls are also timed.
-    fn is_timed(&self) -> bool {
-        true
-    }
-
-    /// Returns the number of reported steps.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        let kinds = self.traffic.len() * (self.arenas.len() + 1) * experiment.systems.len();
-        kinds as u64
-    }
-
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        let arenas = 0..self.arenas.len();
-        let of_arena = |arena| self.traffic.iter().map(move |own| source(own, arena));
-        let predicted = 1..self.fitted.len();
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        // Counts have no rows of single seeds.
+        const TIMES: [&str; 3] = ["latency", BASELINES[0].1[1], BASELINES[1].1[1]];
+        let seeds = self.recordings.seeds as u32;
+        let cells = self.parts().map(|(arena, traffic)| {
+            let steps = experiment.systems.len() * if arena == 0 { 2 } else { 1 };
+            let about = About::all(source(traffic, arena));
+            let about = about.rounds(Metrics::Only(&TIMES), seeds);
+            Cell::new(source(traffic, arena), steps, vec![about])
+        });
+        // Predictions of other fits than the first one have sources of their own.
         let of_fit = |fit| {
             let own = self.traffic.iter();
-            own.map(move |own| fixed::source_of(fit, &own.name))
+            own.map(move |own| About::of(fixed::source_of(fit, &own.name), Metrics::Some))
         };
-        let counted = arenas.flat_map(of_arena);
-        counted.chain(predicted.flat_map(of_fit)).collect()
+        let fits = (1..self.fitted.len()).flat_map(of_fit);
+        Ok(Design::new(cells.collect()).concluding(fits))
     }
 
-    /// Returns the sources of which there are counts: predictions of other fits have sources of their own.
-    fn sources_of(&self, experiment: &Experiment, _: &str) -> Vec<String> {
-        let mut sources = self.sources(experiment);
-        sources.truncate(self.arenas.len() * self.traffic.len());
-        sources
-    }
-
-    /// Returns the number of seeds for times. Counts have no rows of single seeds.
-    fn rounds_of(&self, _: &str, metric: &str) -> u32 {
-        if metric.starts_with("latency") {
-            self.recordings.seeds as u32
-        } else {
-            0
-        }
-    }
-
-    /// Counts and times all systems.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let (experiment, conditions) = (run.experiment, run.conditions);
+    /// Counts all systems, and times them in the first arena.
+    fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        let Some((arena, traffic)) = self.parts().nth(cell) else {
+            return Ok(Vec::new());
+        };
         let specs = run.specs()?;
-        let mut rows = Vec::new();
-        for (arena, bytes) in self.arenas.iter().enumerate() {
-            for traffic in &self.traffic {
-                let source = source(traffic, arena);
-                let mut all: Vec<Numbers> = specs.iter().map(|_| Numbers::default()).collect();
-                let units = bytes / UNIT;
-                self.count((&specs, &mut all), (traffic, units), conditions)?;
-                for spec in &specs {
-                    run.step(format_args!("{source} {spec}, counted"));
-                }
-                if arena == 0 {
-                    self.time((&specs, &mut all), (traffic, units), run)?;
-                    for spec in &specs {
-                        run.step(format_args!("{source} {spec}, timed"));
-                    }
-                }
-                rows.extend(all_rows(run, (traffic, &source), &specs, &all));
+        let source = source(traffic, arena);
+        let mut all: Vec<Numbers> = specs.iter().map(|_| Numbers::default()).collect();
+        let units = self.arenas[arena] / UNIT;
+        self.count((&specs, &mut all), (traffic, units), run.conditions)?;
+        for spec in &specs {
+            run.step(format_args!("{source} {spec}, counted"));
+        }
+        if arena == 0 {
+            self.time((&specs, &mut all), (traffic, units), run)?;
+            for spec in &specs {
+                run.step(format_args!("{source} {spec}, timed"));
             }
         }
+        Ok(all_rows(run, (traffic, &source), &specs, &all))
+    }
+
+    fn conclude(
+        &self,
+        experiment: &Experiment,
+        _: &Conditions,
+        cells: Vec<Vec<Row>>,
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows = cells.concat();
         let line = |row: &Row| {
             let (system, operation) = (row.system.as_str(), row.operation);
             printed(experiment, &row.source, system, operation, "latency")
@@ -178,6 +164,12 @@ fn all_rows(
 }
 
 impl Parameters {
+    /// Returns what is measured: the number of an arena, and traffic.
+    fn parts(&self) -> impl Iterator<Item = (usize, &Arrivals)> {
+        let arenas = 0..self.arenas.len();
+        arenas.flat_map(|arena| self.traffic.iter().map(move |own| (arena, own)))
+    }
+
     /// Counts the operations of all systems.
     fn count(
         &self,

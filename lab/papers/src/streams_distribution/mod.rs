@@ -58,72 +58,40 @@ struct Timed {
 
 impl Measure for Parameters {
     fn repeats(&self) -> Repeats {
-        Repeats::Seeds(self.recordings.seeds as u32)
+        Repeats::TimedSeeds(self.recordings.seeds as u32)
     }
 
-    /// Calls are also timed.
-    fn is_timed(&self) -> bool {
-        true
+    fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        const TIMES: &[&str] = &["latency"];
+        let systems = experiment.systems.len();
+        let seeds = self.recordings.seeds as usize;
+        let counted = self.traffic.iter().map(|own| {
+            let about = About::of(&own.name, Metrics::But(TIMES));
+            Cell::new(&own.name, systems * seeds, vec![about])
+        });
+        let timed = self.timed.traffic.iter().map(|own| {
+            let about = About::of(&own.name, Metrics::Only(TIMES));
+            Cell::new(format!("{}, timed", own.name), 1, vec![about])
+        });
+        // Only the delayed blocks per class are searched for, too.
+        let about = About::of(SEARCH, Metrics::Only(&["delays_per_class"]));
+        let search = Cell::new(SEARCH, systems, vec![about]);
+        Ok(Design::new(counted.chain(timed).chain([search]).collect()))
     }
 
-    /// Returns the number of recordings.
-    fn steps(&self, experiment: &Experiment) -> u64 {
-        experiment.systems.len() as u64 * (self.traffic.len() as u64 * self.recordings.seeds + 1)
-            + self.timed.traffic.len() as u64
-    }
-
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        let traffic = self.traffic.iter().map(|own| own.name.clone());
-        traffic.chain([SEARCH.to_string()]).collect()
-    }
-
-    /// Returns the traffic; only the delayed blocks per class are searched for, too.
-    fn sources_of(&self, experiment: &Experiment, metric: &str) -> Vec<String> {
-        let mut sources = self.sources(experiment);
-        sources.retain(|name| name != SEARCH || metric == "delays_per_class");
-        sources
-    }
-
-    /// Counts on all systems.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let conditions = run.conditions;
+    /// Counts or times all systems under some traffic, or searches for their worst frees.
+    fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let specs = run.specs()?;
-        let units = self.arena / UNIT;
-        let Recordings {
-            users,
-            seeds,
-            calls,
-            warm,
-        } = self.recordings;
-        let mut rows = Vec::new();
-        for Arrivals {
-            name: source,
-            timing,
-        } in &self.traffic
-        {
-            let mut all: Vec<Counted> = specs.iter().map(|_| Counted::default()).collect();
-            for seed in 0..seeds {
-                let recording = record((*timing, users), seed, (warm, calls), conditions);
-                for (spec, sum) in specs.iter().zip(&mut all) {
-                    let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
-                    sum.join(&counted);
-                    run.step(format_args!("{source} {spec}"));
-                }
-            }
-            for (spec, counted) in specs.iter().zip(&all) {
-                let common = run.common(source, spec, 1);
-                for (own, tally) in directions(&common, &counted.tallies) {
-                    rows.extend(histogram(&tally.operations, &own, "operations"));
-                    rows.extend(histogram(&tally.delays, &own, "coalescings"));
-                }
-                let own = common.of("free");
-                rows.extend(delays(&counted.tallies[1].worst, self.searched, &own));
-            }
+        if let Some(traffic) = self.traffic.get(cell) {
+            return self.counts(run, &specs, traffic);
         }
-        for traffic in &self.timed.traffic {
-            rows.extend(self.times(run, &specs, traffic)?);
+        if let Some(traffic) = self.timed.traffic.get(cell - self.traffic.len()) {
+            let rows = self.times(run, &specs, traffic)?;
             run.step(format_args!("{} timed", traffic.name));
+            return Ok(rows);
         }
+        let conditions = run.conditions;
+        let mut rows = Vec::new();
         let order = Order::new(self.searched).unwrap_or_default();
         for spec in &specs {
             let exchanges = self.exchanges / conditions.shrink.max(1);
@@ -140,6 +108,46 @@ impl Measure for Parameters {
 }
 
 impl Parameters {
+    /// Returns the distributions of the operations and of the coalescings of single calls.
+    fn counts(
+        &self,
+        run: &mut Run<'_, '_>,
+        specs: &[SystemSpec],
+        traffic: &Arrivals,
+    ) -> Result<Vec<Row>, Error> {
+        let units = self.arena / UNIT;
+        let Recordings {
+            users,
+            seeds,
+            calls,
+            warm,
+        } = self.recordings;
+        let Arrivals {
+            name: source,
+            timing,
+        } = traffic;
+        let mut all: Vec<Counted> = specs.iter().map(|_| Counted::default()).collect();
+        for seed in 0..seeds {
+            let recording = record((*timing, users), seed, (warm, calls), run.conditions);
+            for (spec, sum) in specs.iter().zip(&mut all) {
+                let counted = runs::count(spec, units, &recording).map_err(failed(spec))?;
+                sum.join(&counted);
+                run.step(format_args!("{source} {spec}"));
+            }
+        }
+        let mut rows = Vec::new();
+        for (spec, counted) in specs.iter().zip(&all) {
+            let common = run.common(source, spec, 1);
+            for (own, tally) in directions(&common, &counted.tallies) {
+                rows.extend(histogram(&tally.operations, &own, "operations"));
+                rows.extend(histogram(&tally.delays, &own, "coalescings"));
+            }
+            let own = common.of("free");
+            rows.extend(delays(&counted.tallies[1].worst, self.searched, &own));
+        }
+        Ok(rows)
+    }
+
     /// Returns the distribution of the times of single calls.
     fn times(
         &self,

@@ -66,18 +66,17 @@ impl Measure for Parameters {
         Repeats::Seeds(self.seeds as u32)
     }
 
-    /// Returns the number of recordings.
-    fn steps(&self, _: &Experiment) -> u64 {
-        self.users.len() as u64 * self.seeds
-    }
-
-    fn sources(&self, _: &Experiment) -> Vec<String> {
-        let loads = self.users.iter().map(|users| load_name(*users));
-        loads.chain([MEAN.to_string()]).collect()
+    fn design(&self, _: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        // One cell: the means of each seed are over all loads.
+        let loads = self.users.iter().map(|users| About::all(load_name(*users)));
+        let mean = About::of(MEAN, Metrics::Some);
+        let steps = self.users.len() * self.seeds as usize;
+        let cell = Cell::new("all", steps, loads.chain([mean]).collect());
+        Ok(Design::new(vec![cell]))
     }
 
     /// Lets memory grow under all loads.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+    fn measure(&self, _: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let (experiment, conditions) = (run.experiment, run.conditions);
         let specs = run.specs()?;
         let standard = specs.first().ok_or_else(|| {

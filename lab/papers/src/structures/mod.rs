@@ -34,9 +34,9 @@ pub(crate) struct Parameters {
 }
 
 impl Measure for Parameters {
-    /// Replays every trace on every system.
-    fn measure(&self, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        run.replay_each(|traced, spec, common, _| {
+    /// Replays a trace on every system.
+    fn measure(&self, trace: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
+        run.replay_on_each(trace, |traced, spec, common, _| {
             let seen = replay(spec, &traced.memory, &traced.resolved, self.samples)?;
             let common = Row {
                 cpus: 1,
