@@ -20,14 +20,14 @@ use super::files::{Files, Sinks};
 use super::{Cli, Command, compare, simulate};
 use crate::export::Outputs;
 use crate::run::store::Store;
-use crate::run::{self, RunOptions};
+use crate::run::{self, Known, Run, RunOptions};
 use crate::show::progress::Progress;
 use crate::show::{output, simulated};
 use crate::sweep::cell::{Cell, Failure};
 use crate::sweep::grid::{self, Grid};
 use crate::sweep::measure::{Bound, Measure};
 use crate::sweep::search::{FoundSystem, Results, Search};
-use crate::sweep::workers::{Commands, Workers, finished};
+use crate::sweep::workers::{Commands, Done, Workers, finished};
 
 /// Run a grid of simulations or replays, here or on a cluster; search for options.
 ///
@@ -133,11 +133,15 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             if arguments.print_commands {
                 return printed(&runner.commands, &cells);
             }
-            let (rows, text) = runner.all(&cells)?;
-            let rows = joined(&grid, &cells, rows)?;
+            let show = |known: &Known| {
+                let rows = joined(&grid, &cells, known);
+                sinks.print(&simulated::of_grid(&rows, &sinks.style()))
+            };
+            let (known, left) = runner.all(&cells, show)?;
+            let rows = joined(&grid, &cells, &known);
             sinks.print(&format!(
-                "{}{text}: {} rows in {}\n",
-                simulated::of_grid(&rows, &sinks.style()),
+                "{} cells, {left} of them run now: {} rows in {}\n",
+                cells.len(),
                 rows.len(),
                 shown(folder.path())
             ))?;
@@ -164,11 +168,9 @@ fn one(arguments: &Arguments, grid: &Grid, folder: &Store, key: &str) -> Result<
         folder,
         jobs: None,
     };
-    let failures = workers.run(&commands, &[&cell], &mut |_| {})?;
-    failures
-        .into_values()
-        .next()
-        .map_or(Ok(()), |failure| Err(failure.error()))
+    workers.run(&commands, &[&cell], &mut |_, rows| {
+        folder.finish(&cell.key, &rows.map_err(Failure::error)?)
+    })
 }
 
 /// Prints the commands of the cells that are not finished.
@@ -235,69 +237,101 @@ impl Runner<'_> {
         }
     }
 
-    /// Runs the cells that are not finished. Returns the rows of each, or why it has none.
+    /// Runs the cells that are not finished, for a search. Returns the rows of each, or why it has none.
     fn rows(
         &mut self,
         cells: &[Cell],
-        mut known: Vec<Option<Vec<Row>>>,
-        done: &mut dyn FnMut(&Cell),
+        says: &mut dyn FnMut(&str),
     ) -> Result<Vec<Result<Vec<Row>, Failure>>, Error> {
-        let missing: Vec<usize> = (0..cells.len()).filter(|at| known[*at].is_none()).collect();
-        let mut failures = BTreeMap::new();
-        if !missing.is_empty() {
-            let left: Vec<&Cell> = missing.iter().map(|at| &cells[*at]).collect();
-            let mut workers = self.begun()?;
-            failures = workers.run(&self.commands, &left, done)?;
-            self.workers = Some(workers);
-        }
         let folder = self.commands.folder;
-        for at in missing {
-            known[at] = folder.rows(&cells[at].key).unwrap_or(None);
-        }
-        let rows = known.into_iter().zip(cells).map(|(rows, cell)| {
-            rows.ok_or_else(|| {
-                failures.remove(&cell.key).unwrap_or_else(|| {
-                    Failure::new(format!(
-                        "{}: the cell has ended, but its file is not in {}\nhelp: all machines must see this folder",
-                        cell.name,
-                        shown(folder.path())
-                    ))
-                })
-            })
-        });
-        Ok(rows.collect())
+        let known = finished(folder, cells, &mut output::note).into_iter();
+        let mut all: Vec<Option<Result<Vec<Row>, Failure>>> =
+            known.map(|rows| rows.map(Ok)).collect();
+        let missing: Vec<usize> = (0..cells.len()).filter(|at| all[*at].is_none()).collect();
+        self.missing(cells, &missing, &mut |at, rows| {
+            says(&cells[at].name);
+            if let Ok(rows) = &rows {
+                folder.finish(&cells[at].key, rows)?;
+            }
+            all[at] = Some(rows);
+            Ok(())
+        })?;
+        Ok(all.into_iter().flatten().collect())
     }
 
-    /// Runs all cells of a grid, with a bar. Returns their rows and a summary.
-    fn all(&mut self, cells: &[Cell]) -> Result<(Vec<Vec<Row>>, String), Error> {
-        let known = finished(self.commands.folder, cells, &mut output::note);
-        let left = known.iter().filter(|rows| rows.is_none()).count();
-        let all = cells.len();
-        run::note(all, left);
-        let progress = Progress::new(left as u64);
-        let rows = self.rows(cells, known, &mut |cell| {
-            progress.says(&cell.name);
-            progress.step();
+    /// Runs the cells with these positions, if there are any. The position that `done` gets is that in `cells`.
+    fn missing(
+        &mut self,
+        cells: &[Cell],
+        missing: &[usize],
+        done: &mut Done<'_>,
+    ) -> Result<(), Error> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let left: Vec<&Cell> = missing.iter().map(|at| &cells[*at]).collect();
+        let mut workers = self.begun()?;
+        workers.run(&self.commands, &left, &mut |at, rows| {
+            done(missing[at], rows)
         })?;
-        progress.done();
-        let (rows, failures): (Vec<_>, Vec<_>) = rows.into_iter().partition(Result::is_ok);
-        let mut failures = failures.into_iter().filter_map(Result::err);
-        let Some(first) = failures.next() else {
-            let rows = rows.into_iter().filter_map(Result::ok).collect();
-            return Ok((rows, format!("{all} cells, {left} of them run now")));
-        };
-        let message = format!(
-            "{} of {all} cells failed; the first one: {first}\nhelp: correct the cause; the same command runs the \
-             cells that are not finished",
-            1 + failures.count()
-        );
-        Err(Failure { message, ..first }.error())
+        self.workers = Some(workers);
+        Ok(())
+    }
+
+    /// Runs all cells of a grid, and shows their rows. Returns them, and how many cells ran now.
+    fn all(
+        &mut self,
+        cells: &[Cell],
+        mut show: impl FnMut(&Known) -> Result<(), Error> + Send,
+    ) -> Result<(Known, usize), Error> {
+        let own = cells.iter().map(|cell| run::Cell {
+            name: cell.name.clone(),
+            identity: Some(cell.identity.clone()),
+            table: 0,
+            weight: 1,
+            passes: None,
+        });
+        let store = Some(self.commands.folder.clone());
+        let jobs = self.arguments.run.jobs();
+        let run = Run::new(own.collect(), store, jobs, run::missing);
+        let mut left = 0;
+        let known = run.go(
+            |_, known| show(known),
+            |stage| {
+                let is_missing = |at: &usize| stage.known()[*at].is_none();
+                let missing: Vec<usize> = (0..cells.len()).filter(is_missing).collect();
+                left = missing.len();
+                let mut failures = BTreeMap::new();
+                // The table would be about a part of the grid, so a cell that failed has not ended.
+                self.missing(cells, &missing, &mut |at, rows| match rows {
+                    Ok(rows) => stage.ended(at, Some(rows)),
+                    Err(failure) => {
+                        failures.insert(at, failure);
+                        Ok(())
+                    }
+                })?;
+                let all = failures.len();
+                let Some((_, first)) = failures.pop_first() else {
+                    return Ok(());
+                };
+                let message = format!(
+                    "{all} of {} cells failed; the first one: {first}\nhelp: correct the cause; the same command \
+                     runs the cells that are not finished",
+                    cells.len()
+                );
+                Err(Failure { message, ..first }.error())
+            },
+        )?;
+        Ok((known, left))
     }
 }
 
-/// Joins the rows of all cells, and adds what follows from several of them.
-fn joined(grid: &Grid, cells: &[Cell], rows: Vec<Vec<Row>>) -> Result<Vec<Row>, Error> {
-    let pairs: Vec<(&Cell, &[Row])> = cells.iter().zip(rows.iter().map(Vec::as_slice)).collect();
+/// Joins the rows of the cells that have ended, and adds what follows from several of them.
+fn joined(grid: &Grid, cells: &[Cell], known: &Known) -> Vec<Row> {
+    let pairs = cells.iter().zip(known);
+    let pairs: Vec<(&Cell, &[Row])> = pairs
+        .filter_map(|(cell, rows)| Some((cell, rows.as_deref()?)))
+        .collect();
     let mut all = Vec::new();
     for group in pairs.chunk_by(|one, other| one.0.group == other.0.group) {
         let own: Vec<&[Row]> = group.iter().map(|pair| pair.1).collect();
@@ -306,7 +340,7 @@ fn joined(grid: &Grid, cells: &[Cell], rows: Vec<Vec<Row>>) -> Result<Vec<Row>, 
             all.extend(of_cells(&own));
         }
     }
-    Ok(all)
+    all
 }
 
 /// Returns the search that was asked for.
@@ -338,10 +372,7 @@ const SHOWN: usize = 5;
 fn found(search: &Search, grid: &Grid, mut runner: Runner<'_>, sinks: Sinks) -> Result<(), Error> {
     let progress = Progress::new(search.trials.into());
     let python = runner.arguments.python.clone();
-    let mut rows = |cells: &[Cell]| {
-        let known = finished(runner.commands.folder, cells, &mut output::note);
-        runner.rows(cells, known, &mut |cell| progress.says(&cell.name))
-    };
+    let mut rows = |cells: &[Cell]| runner.rows(cells, &mut |what| progress.says(what));
     let results = search.run(grid, &python, &mut rows, &mut |_| progress.step())?;
     progress.done();
     if let (true, Some((name, failure))) = (results.found.is_empty(), results.failed.iter().next())
@@ -360,8 +391,7 @@ fn found(search: &Search, grid: &Grid, mut runner: Runner<'_>, sinks: Sinks) -> 
     sinks.print(&summary(search, &results, &ranked))?;
     let cells = grid.cells(std::slice::from_ref(&best.system))?;
     let known = finished(runner.commands.folder, &cells, &mut output::note);
-    let known = known.into_iter().map(Option::unwrap_or_default).collect();
-    sinks.write(&joined(grid, &cells, known)?)
+    sinks.write(&joined(grid, &cells, &known))
 }
 
 /// Describes the best systems.

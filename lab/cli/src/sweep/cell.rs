@@ -26,7 +26,9 @@ use crate::run::store::Store;
 pub(crate) struct Cell {
     /// The name for readers.
     pub(crate) name: String,
-    /// What identifies the cell: a digest of all that its rows depend on.
+    /// All that its rows depend on, besides the program.
+    pub(crate) identity: String,
+    /// The key of the store.
     pub(crate) key: String,
     /// The number of its group: cells that differ in CPUs and seed only are neighbours, and have the same one.
     pub(crate) group: usize,
@@ -86,9 +88,11 @@ impl Cell {
         words: &[Word],
     ) -> Cell {
         let keys: Vec<&str> = words.iter().map(|word| word.key.as_str()).collect();
+        let identity = format!("{keys:?}");
         Cell {
             name,
-            key: Store::key(&format!("{keys:?}")),
+            key: Store::key(&identity),
+            identity,
             group,
             systems: systems.join(","),
             command,

@@ -86,76 +86,79 @@ impl Workers {
         Ok(Workers::Ray(Box::new(driver)))
     }
 
-    /// Runs cells. Calls `done` with each one that has ended. Returns those that failed, by their keys.
+    /// Runs cells. Calls `done` with the position of each one that has ended, and its rows or why it has none.
     ///
     /// # Errors
-    /// [`Error::Write`] if a file cannot be written, and a usage error if the workers are lost.
+    /// Those of `done`, and a usage error if the workers are lost.
     pub(crate) fn run(
         &mut self,
         commands: &Commands<'_>,
         cells: &[&Cell],
-        done: &mut dyn FnMut(&Cell),
-    ) -> Result<BTreeMap<String, Failure>, Error> {
-        let mut failures = BTreeMap::new();
+        done: &mut Done<'_>,
+    ) -> Result<(), Error> {
+        let folder = commands.folder;
         match self {
             Workers::Local { jobs, together } => {
-                let (order, folder) = (shuffled(cells), commands.folder);
+                let order = shuffled(cells);
                 let work = |at: usize| {
-                    let cell = order[at];
+                    let cell = cells[order[at]];
                     Ok(match folder.rows(&cell.key) {
-                        Ok(Some(_)) => Ok(None),
-                        _ => cell.run(*together).map(Some),
+                        Ok(Some(rows)) => Ok(rows),
+                        _ => cell.run(*together),
                     })
                 };
-                jobs::each(*jobs, order.len(), work, &mut |at, result| {
-                    match result {
-                        Ok(None) => {}
-                        Ok(Some(rows)) => folder.finish(&order[at].key, &rows)?,
-                        Err(failure) => {
-                            failures.insert(order[at].key.clone(), failure);
-                        }
-                    }
-                    done(order[at]);
-                    Ok(())
-                })?;
+                jobs::each(*jobs, order.len(), work, &mut |at, rows| {
+                    done(order[at], rows)
+                })
             }
             Workers::Ray(driver) => {
                 for cell in cells {
                     let command = commands.of(cell)?;
                     driver.send(&json!({ "cell": cell.key, "command": command }))?;
                 }
-                let mut left: BTreeMap<&str, &Cell> = cells
-                    .iter()
-                    .map(|cell| (cell.key.as_str(), *cell))
-                    .collect();
+                let keys = cells.iter().enumerate();
+                let mut left: BTreeMap<&str, usize> =
+                    keys.map(|(at, cell)| (cell.key.as_str(), at)).collect();
                 while !left.is_empty() {
                     let answer = driver.receive()?;
                     let key = answer["cell"].as_str().unwrap_or_default();
-                    let Some(cell) = left.remove(key) else {
+                    let Some(at) = left.remove(key) else {
                         continue;
                     };
-                    if answer["code"] != 0 {
+                    let rows = if answer["code"] == 0 {
+                        let rows = folder.rows(&cells[at].key).unwrap_or(None);
+                        rows.ok_or_else(|| {
+                            Failure::new(format!(
+                                "{}: the cell has ended, but its file is not in {}\nhelp: all machines must see \
+                                 this folder",
+                                cells[at].name,
+                                shown(folder.path())
+                            ))
+                        })
+                    } else {
                         let message = answer["message"].as_str().unwrap_or_default().trim();
-                        let failure = Failure {
+                        Err(Failure {
                             is_check: answer["code"] == CHECK_FAILED,
                             message: message.to_string(),
-                        };
-                        failures.insert(cell.key.clone(), failure);
-                    }
-                    done(cell);
+                        })
+                    };
+                    done(at, rows)?;
                 }
+                Ok(())
             }
         }
-        Ok(failures)
     }
 }
 
-/// Returns the cells in an order of this process: two sweeps of one folder rarely run the same cell, and the estimate
-/// of the remaining time does not depend on where the long cells are in the grid.
-fn shuffled<'c>(cells: &[&'c Cell]) -> Vec<&'c Cell> {
+/// What is called with the position of a cell that has ended, and with its rows or why it has none.
+pub(crate) type Done<'d> = dyn FnMut(usize, Result<Vec<Row>, Failure>) -> Result<(), Error> + 'd;
+
+/// Returns the positions of the cells in an order of this process: two sweeps of one folder rarely run the same cell,
+/// and the estimate of the remaining time does not depend on where the long cells are in the grid.
+fn shuffled(cells: &[&Cell]) -> Vec<usize> {
     let own = std::process::id().to_le_bytes();
-    let mut order = cells.to_vec();
-    order.sort_by_cached_key(|cell| digest::of([&own[..], cell.key.as_bytes()]));
+    let mut order: Vec<usize> = (0..cells.len()).collect();
+    order.sort_by_cached_key(|at| digest::of([&own[..], cells[*at].key.as_bytes()]));
     order
 }
 
