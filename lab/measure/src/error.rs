@@ -36,6 +36,8 @@ pub enum Error {
     },
     /// The reader of standard output has closed the pipe (`everybuddy systems | head`). This is not a failure.
     ReaderGone,
+    /// Only a part of a run was wanted, and it has ended. This is not a failure, and nothing more is printed.
+    Part,
     /// An allocator broke its contract: the results of this run are not reliable.
     Broken(String),
     /// A third-party allocator, or a comparison, failed a check.
@@ -46,7 +48,7 @@ impl Error {
     /// Returns the exit code of a program that ends with this error.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::ReaderGone => 0,
+            Error::ReaderGone | Error::Part => 0,
             Error::Broken(_) | Error::Failed(_) => 1,
             Error::Usage(_) | Error::Trace(_) | Error::Recording(_) | Error::Write { .. } => 2,
         }
@@ -88,6 +90,7 @@ impl fmt::Display for Error {
                 }
             }
             Error::ReaderGone => write!(out, "output pipe closed"),
+            Error::Part => write!(out, "a part of a run has ended"),
             Error::Broken(message) => {
                 write!(
                     out,

@@ -108,12 +108,12 @@ pub(super) struct Arguments {
     instructions: bool,
 
     /// Check every contender against a shadow of memory instead of measuring
-    #[arg(long, conflicts_with = "resume")]
+    #[arg(long, conflicts_with = "RunOptions")]
     check: bool,
 
     /// Time each call apart while programs use the caches: four minutes
     #[arg(long, conflicts_with_all = ["check", "instructions", "workloads", "baseline", "machine", "ablate",
-        "resume"])]
+        "RunOptions"])]
     cold: bool,
 
     /// With --cold: simulate the same on this machine (name or file)
@@ -126,7 +126,7 @@ pub(super) struct Arguments {
     /// Measure nothing: take the rows from FILE, the --json of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workloads", "systems", "all", "peers", "peer", "threads",
         "memory", "start", "machine", "rounds", "seed", "shrink", "ablate", "instructions", "check", "cold", "predict",
-        "resume", "jobs"])]
+        "RunOptions"])]
     rows: Option<PathBuf>,
 
     #[command(flatten)]
@@ -288,9 +288,9 @@ impl Own<'_> {
             table: 0,
             weight: passes,
             passes: Some(passes),
+            is_timed: true,
         };
-        let (store, jobs) = (self.options.store()?, self.options.jobs());
-        let run = Run::new(vec![cell], store, jobs, missing);
+        let run = Run::new(vec![cell], self.options, missing)?;
         let known = run.go(
             |_, _| Ok(()),
             |stage| match &stage.known()[0] {

@@ -107,7 +107,7 @@ pub(super) struct Arguments {
 
     /// Measure nothing: take the rows from FILE, the --json of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["systems", "machine", "memory", "aged", "start",
-        "touch", "sizes", "seed", "resume", "jobs"])]
+        "touch", "sizes", "seed", "RunOptions"])]
     rows: Option<PathBuf>,
 
     /// Show all columns and counters instead of the most important ones
@@ -194,8 +194,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let cells: Result<Vec<Cell>, Error> = (0..scripts.len())
         .map(|at| cell(&arguments, &names[at], (&scripts[at], &plans[at]), at))
         .collect();
-    let (store, jobs) = (arguments.run.store()?, arguments.run.jobs());
-    let run = Run::new(cells?, store, jobs, missing);
+    let run = Run::new(cells?, &arguments.run, missing)?;
     // What only a replay knows of a comparison: its charts. One that was finished before has none.
     let measured = Mutex::new(vec![None; scripts.len()]);
     let mut comparisons = Vec::with_capacity(scripts.len());
@@ -303,6 +302,7 @@ fn cell(
         table,
         weight: plan.passes(),
         passes: Some(plan.passes()),
+        is_timed: true,
     })
 }
 

@@ -139,7 +139,7 @@ pub fn run(words: impl IntoIterator<Item: Into<OsString>>) -> u8 {
         Ok(code) => return code,
         Err(error) => error,
     };
-    if !matches!(error, Error::ReaderGone) {
+    if !matches!(error, Error::ReaderGone | Error::Part) {
         output::error(&error.to_string());
     }
     error.exit_code()

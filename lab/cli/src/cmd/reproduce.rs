@@ -54,7 +54,7 @@ pub(super) struct Arguments {
     svg: Option<PathBuf>,
 
     /// Measure nothing: take the rows from FILE, the --json of an earlier run
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink", "resume"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "shrink", "RunOptions"])]
     rows: Option<PathBuf>,
 
     /// Run all assumptions, CPUs and seeds that experiments list; some take hours
@@ -68,7 +68,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Shorten everything N times (smoke test; do not use the results)
+    /// Shorten everything N times: a smoke test without results
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
     shrink: u32,
 }
@@ -151,7 +151,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             let studies = Studies::of(&chosen, conditions)?;
             let cells = studies.cells(&arguments.run)?;
             let jobs = arguments.run.jobs();
-            let run = Run::new(cells, arguments.run.store()?, jobs, missing);
+            let run = Run::new(cells, &arguments.run, missing)?;
             let table = |table: usize, known: &Known| match studies.concluded(table, known)? {
                 Ok(rows) => show(studies.order[table], rows),
                 Err(0) => Ok(()),
@@ -250,6 +250,7 @@ impl<'s> Studies<'s> {
                     table,
                     weight: cell.steps,
                     passes: Some(cell.steps),
+                    is_timed: self.is_timed(table),
                 });
             }
         }

@@ -92,7 +92,7 @@ pub(super) struct Arguments {
 
     /// Measure and predict nothing: take the rows from FILE, the --json of an earlier run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["machine", "systems", "workloads", "cpus", "predict",
-        "rounds", "resume", "jobs", "shrink", "locks"])]
+        "rounds", "RunOptions", "shrink", "locks"])]
     rows: Option<PathBuf>,
 
     /// Shorten everything N times more (smoke test; do not use the results)
@@ -100,7 +100,7 @@ pub(super) struct Arguments {
     shrink: u32,
 
     /// Compare small programs of two CPUs that take turns at a lock, instead of systems
-    #[arg(long, conflicts_with_all = ["systems", "workloads", "cpus", "predict", "rounds", "resume", "jobs", "shrink",
+    #[arg(long, conflicts_with_all = ["systems", "workloads", "cpus", "predict", "rounds", "RunOptions", "shrink",
         "json", "csv", "parquet"])]
     locks: bool,
 
@@ -262,7 +262,7 @@ fn predict(plan: &Plan, options: &RunOptions) -> Result<Vec<Row>, Error> {
     let cells = plans
         .iter()
         .flat_map(|(name, plan)| simulate::of_plan(plan, options, name, |_| 0));
-    let run = Run::new(cells.collect(), options.store()?, options.jobs(), missing);
+    let run = Run::new(cells.collect(), options, missing)?;
     let mut rows: Vec<Row> = Vec::new();
     run.go(
         |_, _| Ok(()),

@@ -141,8 +141,7 @@ pub(super) struct Arguments {
     /// Simulate nothing: show the limits of systems in FILEs that --json of earlier runs wrote
     #[arg(long, value_name = "FILE,G", value_delimiter = ',', conflicts_with_all = ["workloads", "trace", "systems",
         "all", "cpus", "machine", "memory", "start", "think", "around", "program", "seed", "seeds", "shrink", "lenient",
-        "jobs",
-        "resume", "phases", "frees", "zones", "slice", "whole_calls", "cut_off", "services",
+        "RunOptions", "phases", "frees", "zones", "slice", "whole_calls", "cut_off", "services",
         "sensitivity", "timeline", "to_limit", "json", "csv", "parquet"])]
     rows: Vec<PathBuf>,
 
@@ -231,10 +230,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             plan.loads.len()
         }));
     }
-    let run = Run::new(all, arguments.run.store()?, arguments.run.jobs(), |known| {
+    let run = Run::new(all, &arguments.run, |known| {
         let (own, more) = known.split_at(cells.len());
         plan.left(own) + missing(more)
-    });
+    })?;
     let style = sinks.style();
     let (mut rows, mut scalings) = (Vec::new(), Vec::new());
     let (mut changes, mut other_rows) = (Vec::new(), Vec::new());
@@ -402,6 +401,7 @@ pub(super) fn of_plan(
         table: table(id),
         weight: Plan::cost(id),
         passes: None,
+        is_timed: false,
     };
     plan.cells().iter().map(cell).collect()
 }

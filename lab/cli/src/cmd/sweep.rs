@@ -19,11 +19,12 @@ use everybuddy_simulate::rows::of_cells;
 use super::files::{Files, Sinks};
 use super::{Cli, Command, compare, simulate};
 use crate::export::Outputs;
+use crate::run::elsewhere::{self, Failure};
 use crate::run::store::Store;
 use crate::run::{self, Known, Run, RunOptions};
 use crate::show::progress::Progress;
 use crate::show::{output, simulated};
-use crate::sweep::cell::{Cell, Failure};
+use crate::sweep::cell::Cell;
 use crate::sweep::grid::{self, Grid};
 use crate::sweep::measure::{Bound, Measure};
 use crate::sweep::search::{FoundSystem, Results, Search};
@@ -45,29 +46,16 @@ pub(super) struct Arguments {
     #[command(flatten)]
     run: RunOptions,
 
-    /// Run the cells as tasks of the Ray cluster at ADDRESS (auto: the one of this machine)
-    #[arg(long, value_name = "ADDRESS")]
-    ray: Option<String>,
-
-    /// Print a command for each cell that is not finished, and run none
-    #[arg(long, conflicts_with_all = ["ray", "minimize", "maximize", "json", "csv", "parquet"])]
-    print_commands: bool,
-
-    /// Run only this cell: part of the commands that --print-commands prints
-    #[arg(long, value_name = "KEY", requires = "systems", conflicts_with_all = [
-        "ray", "minimize", "maximize", "json", "csv", "parquet", "print_commands"])]
-    cell: Option<String>,
-
     /// The systems of that cell
     #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "cell")]
     systems: Vec<String>,
 
     /// Search for the options with the smallest METRIC:STATISTIC:OPERATION, a mean over all cells
-    #[arg(long, value_name = "MEASURE", conflicts_with = "maximize")]
+    #[arg(long, value_name = "MEASURE", conflicts_with_all = ["maximize", "print_commands", "cell"])]
     minimize: Option<Measure>,
 
     /// Search for the options with the largest one, a mean over all cells
-    #[arg(long, value_name = "MEASURE")]
+    #[arg(long, value_name = "MEASURE", conflicts_with_all = ["print_commands", "cell"])]
     maximize: Option<Measure>,
 
     /// Keep a bound in every cell of the search, such as metadata_bytes_per_frame<9
@@ -86,10 +74,6 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Run Ray and Optuna by this Python interpreter
-    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
-    python: String,
-
     #[command(flatten)]
     files: Files,
 }
@@ -101,7 +85,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(path) => path.clone(),
         None => run::beside(&arguments.grid),
     };
-    if let Some(key) = &arguments.cell {
+    if let Some(key) = &arguments.run.cell {
         return one(&arguments, &grid, &Store::existing(&path)?, key);
     }
     let search = search(&arguments)?;
@@ -130,7 +114,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Some(search) => found(search, &grid, runner, sinks),
         None => {
             let cells = grid.cells(&systems)?;
-            if arguments.print_commands {
+            if arguments.run.print_commands {
                 return printed(&runner.commands, &cells);
             }
             let show = |known: &Known| {
@@ -176,14 +160,9 @@ fn one(arguments: &Arguments, grid: &Grid, folder: &Store, key: &str) -> Result<
 /// Prints the commands of the cells that are not finished.
 fn printed(commands: &Commands<'_>, cells: &[Cell]) -> Result<(), Error> {
     let rows = finished(commands.folder, cells, &mut output::note);
-    let mut text = String::new();
-    for (cell, _) in cells.iter().zip(&rows).filter(|(_, rows)| rows.is_none()) {
-        let words = commands.of(cell)?;
-        let line = shlex::try_join(words.iter().map(String::as_str));
-        text += &line.map_err(|cause| Error::usage(format!("{}: {cause}", cell.name)))?;
-        text.push('\n');
-    }
-    output::text(&text)
+    let missing = cells.iter().zip(&rows).filter(|(_, rows)| rows.is_none());
+    let all: Result<Vec<Vec<String>>, Error> = missing.map(|(cell, _)| commands.of(cell)).collect();
+    elsewhere::print(&all?)
 }
 
 /// Checks a command line without running it.
@@ -216,9 +195,12 @@ struct Runner<'a> {
 impl Runner<'_> {
     /// Returns what runs the cells, which begins with the first one.
     fn begun(&mut self) -> Result<Workers, Error> {
-        match (self.workers.take(), &self.arguments.ray) {
+        match (self.workers.take(), &self.arguments.run.ray) {
             (Some(workers), _) => Ok(workers),
-            (None, Some(address)) => Workers::ray(address, &self.arguments.python),
+            (None, Some(address)) => {
+                let driver = elsewhere::ray(address, &self.arguments.run.python)?;
+                Ok(Workers::Ray(Box::new(driver)))
+            }
             (None, None) => {
                 let all = match self.command {
                     grid::Command::Simulate => thread::available_parallelism().ok(),
@@ -290,10 +272,16 @@ impl Runner<'_> {
             table: 0,
             weight: 1,
             passes: None,
+            // Each is a process that waits for its turn.
+            is_timed: false,
         });
-        let store = Some(self.commands.folder.clone());
-        let jobs = self.arguments.run.jobs();
-        let run = Run::new(own.collect(), store, jobs, run::missing);
+        // The workers know where the cells run.
+        let options = RunOptions {
+            resume: Some(self.commands.folder.path().to_path_buf()),
+            jobs: self.arguments.run.jobs,
+            ..RunOptions::default()
+        };
+        let run = Run::new(own.collect(), &options, run::missing)?;
         let mut left = 0;
         let known = run.go(
             |_, known| show(known),
@@ -310,16 +298,7 @@ impl Runner<'_> {
                         Ok(())
                     }
                 })?;
-                let all = failures.len();
-                let Some((_, first)) = failures.pop_first() else {
-                    return Ok(());
-                };
-                let message = format!(
-                    "{all} of {} cells failed; the first one: {first}\nhelp: correct the cause; the same command \
-                     runs the cells that are not finished",
-                    cells.len()
-                );
-                Err(Failure { message, ..first }.error())
+                elsewhere::failed(cells.len(), failures)
             },
         )?;
         Ok((known, left))
@@ -371,13 +350,13 @@ const SHOWN: usize = 5;
 /// Searches, prints the best systems, and writes the rows of the best one.
 fn found(search: &Search, grid: &Grid, mut runner: Runner<'_>, sinks: Sinks) -> Result<(), Error> {
     let progress = Progress::new(search.trials.into());
-    let python = runner.arguments.python.clone();
+    let python = runner.arguments.run.python.clone();
     let mut rows = |cells: &[Cell]| runner.rows(cells, &mut |what| progress.says(what));
     let results = search.run(grid, &python, &mut rows, &mut |_| progress.step())?;
     progress.done();
     if let (true, Some((name, failure))) = (results.found.is_empty(), results.failed.iter().next())
     {
-        return Err(grid.refused(format!("no system could run; {name}: {failure}")));
+        return Err(grid.refused(format!("no system could run; {name}: {}", failure.message)));
     }
     let ranked = search.ranked(&results);
     let Some(best) = ranked.first() else {
@@ -429,9 +408,9 @@ mod tests {
     /// What the lists of a grid stand for, what chooses what is printed and written, and a state, which no grid has.
     #[rustfmt::skip]
     const OTHERS: &[&str] = &[
-        "all", "all-columns", "cpus", "csv", "help", "html", "jobs", "json", "machine", "no-html", "parquet",
-        "resume", "rows", "seed", "seeds", "sensitivity", "start", "systems", "timeline", "to-limit", "touch",
-        "trace", "workloads",
+        "all", "all-columns", "cell", "cpus", "csv", "help", "html", "jobs", "json", "machine", "no-html", "parquet",
+        "print-commands", "python", "ray", "resume", "rows", "seed", "seeds", "sensitivity", "start", "systems",
+        "timeline", "to-limit", "touch", "trace", "workloads",
     ];
 
     #[test]

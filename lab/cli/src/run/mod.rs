@@ -10,8 +10,11 @@
 //! Tables are printed in the order of their numbers, each once, after all of its cells have ended. A cell that is kept
 //! is not run again. Nothing of a run is kept or shown that depends on how many cells run at the same time.
 
+pub(crate) mod driver;
+pub(crate) mod elsewhere;
 pub(crate) mod store;
 
+use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,6 +43,22 @@ pub(crate) struct RunOptions {
     /// Run N cells at the same time if they are not timed [default: all CPUs]
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<NonZero<usize>>,
+
+    /// Print a command for each cell that is not finished, and run none
+    #[arg(long, conflicts_with_all = ["cell", "ray", "json", "csv", "parquet"])]
+    pub(crate) print_commands: bool,
+
+    /// Run only this cell: part of the commands that --print-commands prints
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["ray", "json", "csv", "parquet"])]
+    pub(crate) cell: Option<String>,
+
+    /// Run the cells as tasks of the Ray cluster at ADDRESS (`auto` finds it)
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) ray: Option<String>,
+
+    /// Run Ray and Optuna by this Python interpreter
+    #[arg(long, value_name = "PROGRAM", default_value = "python3")]
+    pub(crate) python: String,
 }
 
 impl RunOptions {
@@ -63,9 +82,14 @@ impl RunOptions {
     /// Opens the store, if there is one.
     ///
     /// # Errors
-    /// Those of [`Store::open`].
-    pub(crate) fn store(&self) -> Result<Option<Store>, Error> {
-        self.resume.as_deref().map(Store::open).transpose()
+    /// Those of [`Store::open`], and a usage error for an option that needs a store.
+    fn store(&self) -> Result<Option<Store>, Error> {
+        match &self.resume {
+            None => elsewhere::needs_store(self).map_or(Ok(None), Err),
+            // Another process has created it.
+            Some(path) if self.cell.is_some() => Store::existing(path).map(Some),
+            Some(path) => Store::open(path).map(Some),
+        }
     }
 }
 
@@ -83,31 +107,36 @@ pub(crate) struct Cell {
     pub(crate) weight: u64,
     /// The number of passes that its work reports; none if it is one pass itself, which ends with it.
     pub(crate) passes: Option<u64>,
+    /// Whether its rows are times of this machine, so that no other cell may run here meanwhile.
+    pub(crate) is_timed: bool,
 }
 
 /// The rows of each cell, for those that have ended.
 pub(crate) type Known = Vec<Option<Vec<Row>>>;
 
 /// Cells, those that are finished, and where those that end are kept.
-pub(crate) struct Run {
+pub(crate) struct Run<'r> {
+    options: &'r RunOptions,
     cells: Vec<Cell>,
     /// The key of each cell that is kept.
     keys: Vec<Option<String>>,
     known: Known,
     left: usize,
     store: Option<Store>,
-    jobs: NonZero<usize>,
 }
 
-impl Run {
+impl<'r> Run<'r> {
     /// Reads which of the cells are finished, and says so. `left` returns how many of the others may run, which are all
     /// unless some are left out.
+    ///
+    /// # Errors
+    /// Those of the store, and a usage error for an option that needs one.
     pub(crate) fn new(
         cells: Vec<Cell>,
-        store: Option<Store>,
-        jobs: NonZero<usize>,
+        options: &'r RunOptions,
         left: impl FnOnce(&[Option<Vec<Row>>]) -> usize,
-    ) -> Run {
+    ) -> Result<Run<'r>, Error> {
+        let store = options.store()?;
         let key = |cell: &Cell| cell.identity.as_deref().map(Store::key);
         let keys: Vec<Option<String>> = match &store {
             Some(_) => cells.iter().map(key).collect(),
@@ -120,15 +149,17 @@ impl Run {
         let known: Known = known.collect();
         let left = left(&known);
         let run = Run {
+            options,
             cells,
             keys,
             known,
             left,
             store,
-            jobs,
         };
-        run.note();
-        run
+        if options.cell.is_none() {
+            run.note();
+        }
+        Ok(run)
     }
 
     /// Says how much of the run is finished, if something is, or that the folder has only others.
@@ -150,9 +181,81 @@ impl Run {
     /// Runs the cells by `work`, and shows each table by `table`, which gets its number and the rows of all cells.
     /// Returns the rows of all cells.
     ///
+    /// If commands are printed, or one cell is run for another process, nothing is shown.
+    ///
     /// # Errors
-    /// Those of `work` and `table`, and [`Error::Write`] if a cell cannot be kept.
+    /// Those of `work` and `table`, and [`Error::Write`] if a cell cannot be kept. [`Error::Part`] if the rest of the
+    /// command is not wanted.
     pub(crate) fn go(
+        mut self,
+        table: impl FnMut(usize, &Known) -> Result<(), Error> + Send,
+        work: impl FnOnce(&Stage<'_>) -> Result<(), Error>,
+    ) -> Result<Known, Error> {
+        if self.options.print_commands {
+            elsewhere::print(&self.commands(&self.missing())?)?;
+            return Err(Error::Part);
+        }
+        if let Some(key) = &self.options.cell {
+            let at = self.keys.iter().position(|own| own.as_ref() == Some(key));
+            let at = at.ok_or_else(|| elsewhere::unknown(key))?;
+            let others = self.known.iter_mut().enumerate();
+            let others = others.filter(|(other, _)| *other != at);
+            others.for_each(|(_, rows)| *rows = Some(Vec::new()));
+            if self.known[at].is_none() {
+                let _turn = self.cells[at].is_timed.then(elsewhere::turn);
+                self.here(|_, _| Ok(()), work)?;
+            }
+            return Err(Error::Part);
+        }
+        if let Some(address) = &self.options.ray {
+            self.on_ray(address)?;
+        }
+        self.here(table, work)
+    }
+
+    /// Returns the positions of the cells without rows.
+    fn missing(&self) -> Vec<usize> {
+        let known = self.known.iter().enumerate();
+        let missing = known.filter(|(_, rows)| rows.is_none());
+        missing.map(|(at, _)| at).collect()
+    }
+
+    /// Returns the command lines of cells that are kept.
+    fn commands(&self, cells: &[usize]) -> Result<Vec<Vec<String>>, Error> {
+        let keys = cells.iter().filter_map(|at| self.keys[*at].as_deref());
+        keys.map(elsewhere::command_of).collect()
+    }
+
+    /// Runs the missing cells as tasks of Ray, with a bar.
+    fn on_ray(&mut self, address: &str) -> Result<(), Error> {
+        let (missing, Some(store)) = (self.missing(), &self.store) else {
+            return Ok(());
+        };
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let commands = self.commands(&missing)?;
+        let mut driver = elsewhere::ray(address, &self.options.python)?;
+        let progress = Progress::new(missing.len() as u64);
+        let mut failures = BTreeMap::new();
+        elsewhere::run_on_ray(&mut driver, &commands, &mut |at, failure| {
+            let at = missing[at];
+            let (name, key) = (&self.cells[at].name, self.keys[at].as_deref());
+            progress.says(name);
+            progress.step();
+            let rows = key.and_then(|key| store.rows(key).unwrap_or(None));
+            let lacks = || elsewhere::without_file(name, store.path());
+            let failure = failure.or_else(|| rows.is_none().then(lacks));
+            self.known[at] = rows;
+            failures.extend(failure.map(|failure| (at, failure)));
+            Ok(())
+        })?;
+        progress.done();
+        elsewhere::failed(self.cells.len(), failures)
+    }
+
+    /// Runs the cells in this process.
+    fn here(
         self,
         mut table: impl FnMut(usize, &Known) -> Result<(), Error> + Send,
         work: impl FnOnce(&Stage<'_>) -> Result<(), Error>,
@@ -191,7 +294,7 @@ impl Run {
 
 /// A run that is under way.
 pub(crate) struct Stage<'s> {
-    run: &'s Run,
+    run: &'s Run<'s>,
     progress: Progress,
     shown: Mutex<Shown<'s>>,
 }
@@ -232,7 +335,7 @@ impl<'s> Stage<'s> {
 
     /// Returns how many cells that are not timed run at the same time.
     pub(crate) fn jobs(&self) -> NonZero<usize> {
-        self.run.jobs
+        self.run.options.jobs()
     }
 
     /// Shows the current activity.
@@ -402,6 +505,7 @@ mod tests {
             table: at / 2,
             weight: 1,
             passes: (at == 5).then_some(3),
+            is_timed: false,
         };
         (0..6).map(cell).collect()
     }
@@ -422,7 +526,11 @@ mod tests {
     fn ran(store: Option<Store>, order: &[usize]) -> (Vec<usize>, Vec<(usize, Vec<usize>)>) {
         let ran = Mutex::new(Vec::new());
         let mut shown = Vec::new();
-        let run = Run::new(cells(), store, JOBS, missing);
+        let options = RunOptions {
+            resume: store.as_ref().map(|store| store.path().to_path_buf()),
+            ..RunOptions::default()
+        };
+        let run = Run::new(cells(), &options, missing).unwrap();
         let table = |table: usize, known: &Known| {
             let own = known.iter().enumerate();
             let own = own.filter(|(at, rows)| at / 2 == table && rows.is_some());

@@ -7,18 +7,15 @@
 //! The rows of a cell are its own: what is about several cells, or about a trace without a run, is left out, so that no
 //! row appears twice in a grid.
 
-use std::fmt;
-use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::process::{Command as Process, Stdio};
 
-use everybuddy_measure::Error;
 use everybuddy_measure::rows::{self, Row};
 use everybuddy_simulate::rows::OF_SEVERAL_CELLS;
 
 use super::command::Command;
 use super::input::{Input, Word};
 use crate::export::json;
+use crate::run::elsewhere::{self, CHECK_FAILED, Failure};
 use crate::run::store::Store;
 
 /// A cell of a grid.
@@ -39,45 +36,6 @@ pub(crate) struct Cell {
     /// The files that it reads.
     inputs: Vec<Input>,
 }
-
-/// Why a cell has no rows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// Whether a check of the program failed, as opposed to an input.
-    pub(crate) is_check: bool,
-    /// The message.
-    pub(crate) message: String,
-}
-
-impl Failure {
-    /// Creates a failure of an input or a file.
-    pub(crate) fn new(message: impl Into<String>) -> Failure {
-        Failure {
-            is_check: false,
-            message: message.into(),
-        }
-    }
-
-    /// Returns the error of the whole program.
-    pub(crate) fn error(self) -> Error {
-        if self.is_check {
-            Error::Failed(self.message)
-        } else {
-            Error::usage(self.message)
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.message)
-    }
-}
-
-/// The exit code of a check that failed.
-pub(crate) const CHECK_FAILED: i32 = 1;
-/// The file that the cells of a machine that measure times lock, one after the other.
-const TURN: &str = "everybuddy-native-cells.lock";
 
 impl Cell {
     /// Creates a cell from its command line.
@@ -111,11 +69,8 @@ impl Cell {
         let failed = |what: String| Failure::new(format!("{}: {what}", self.name));
         let program = std::env::current_exe();
         let program = program.map_err(|cause| failed(format!("no program ({cause})")))?;
-        let _turn = if self.command == Command::Compare && !together {
-            turn(&shared_folder().join(TURN))
-        } else {
-            None
-        };
+        let waits = self.command == Command::Compare && !together;
+        let _turn = waits.then(elsewhere::turn);
         let mut process = Process::new(program);
         let process = process.args(&self.words).stdin(Stdio::null());
         let output = process.output();
@@ -155,47 +110,9 @@ impl Cell {
     }
 }
 
-/// Returns a folder that all processes of this machine share. The temporary folder may be that of one job of a cluster.
-fn shared_folder() -> PathBuf {
-    if cfg!(unix) {
-        "/tmp".into()
-    } else {
-        std::env::temp_dir()
-    }
-}
-
-/// Waits for the turn of a process on this machine, which ends when the file is dropped. Returns `None` where files
-/// have no locks.
-fn turn(path: &Path) -> Option<File> {
-    let mut options = File::options();
-    let file = options.write(true).create(true).truncate(false).open(path);
-    // Another user's file cannot be written, but locked.
-    let file = file.or_else(|_| File::open(path)).ok()?;
-    file.lock().ok()?;
-    Some(file)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-    use std::thread;
-    use std::time::Duration;
-
     use super::*;
-
-    #[test]
-    fn a_turn_begins_when_the_one_before_ends() {
-        let path = std::env::temp_dir().join(format!("everybuddy-turn-{}", std::process::id()));
-        let first = turn(&path).unwrap();
-        let (sender, begun) = mpsc::channel();
-        thread::scope(|scope| {
-            scope.spawn(|| sender.send(turn(&path).is_some()));
-            assert!(begun.recv_timeout(Duration::from_millis(50)).is_err());
-            drop(first);
-            assert_eq!(begun.recv(), Ok(true));
-        });
-        std::fs::remove_file(&path).unwrap();
-    }
 
     #[test]
     fn the_key_of_a_cell_depends_on_its_words_and_files() {

@@ -11,7 +11,6 @@
 //! | [`values`] | the values of lists |
 //! | [`cell`] | a cell: its command line, its key, running it |
 //! | [`workers`] | what runs cells: this machine, or Ray |
-//! | [`driver`] | a Python program that is asked and answers, line by line |
 //! | [`measure`] | what a search minimizes, and the bounds that it keeps |
 //! | [`search`] | a search for the best options, by Optuna |
 //!
@@ -21,7 +20,6 @@
 
 pub(crate) mod cell;
 mod command;
-pub(crate) mod driver;
 pub(crate) mod grid;
 mod input;
 pub(crate) mod measure;

@@ -13,10 +13,11 @@ use everybuddy_measure::choice;
 use everybuddy_measure::rows::Row;
 use serde_json::{Value, json};
 
-use super::cell::{Cell, Failure};
-use super::driver::Driver;
+use super::cell::Cell;
 use super::grid::Grid;
 use super::measure::{Bound, Measure};
+use crate::run::driver::Driver;
+use crate::run::elsewhere::Failure;
 use crate::show::systems;
 
 /// The program that asks Optuna.

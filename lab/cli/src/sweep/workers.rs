@@ -7,22 +7,18 @@
 //! the meantime.
 
 use everybuddy_trace::shown;
-use std::collections::BTreeMap;
 use std::num::NonZero;
 use std::path::Path;
 
 use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
 use everybuddy_simulate::jobs;
-use serde_json::json;
 
-use super::cell::{CHECK_FAILED, Cell, Failure};
-use super::driver::Driver;
+use super::cell::Cell;
 use crate::digest;
+use crate::run::driver::Driver;
+use crate::run::elsewhere::{self, Failure};
 use crate::run::store::Store;
-
-/// The program that runs commands as tasks of Ray.
-const RAY: &str = include_str!("../../python/_ray.py");
 
 /// What runs cells.
 pub(crate) enum Workers {
@@ -76,16 +72,6 @@ impl Commands<'_> {
 }
 
 impl Workers {
-    /// Connects to a Ray cluster.
-    ///
-    /// # Errors
-    /// A usage error if Python, Ray or the cluster is missing.
-    pub(crate) fn ray(address: &str, python: &str) -> Result<Workers, Error> {
-        let option = format!("--ray {address}");
-        let driver = Driver::start(&option, python, RAY, address, "ray")?;
-        Ok(Workers::Ray(Box::new(driver)))
-    }
-
     /// Runs cells. Calls `done` with the position of each one that has ended, and its rows or why it has none.
     ///
     /// # Errors
@@ -112,39 +98,14 @@ impl Workers {
                 })
             }
             Workers::Ray(driver) => {
-                for cell in cells {
-                    let command = commands.of(cell)?;
-                    driver.send(&json!({ "cell": cell.key, "command": command }))?;
-                }
-                let keys = cells.iter().enumerate();
-                let mut left: BTreeMap<&str, usize> =
-                    keys.map(|(at, cell)| (cell.key.as_str(), at)).collect();
-                while !left.is_empty() {
-                    let answer = driver.receive()?;
-                    let key = answer["cell"].as_str().unwrap_or_default();
-                    let Some(at) = left.remove(key) else {
-                        continue;
-                    };
-                    let rows = if answer["code"] == 0 {
-                        let rows = folder.rows(&cells[at].key).unwrap_or(None);
-                        rows.ok_or_else(|| {
-                            Failure::new(format!(
-                                "{}: the cell has ended, but its file is not in {}\nhelp: all machines must see \
-                                 this folder",
-                                cells[at].name,
-                                shown(folder.path())
-                            ))
-                        })
-                    } else {
-                        let message = answer["message"].as_str().unwrap_or_default().trim();
-                        Err(Failure {
-                            is_check: answer["code"] == CHECK_FAILED,
-                            message: message.to_string(),
-                        })
-                    };
-                    done(at, rows)?;
-                }
-                Ok(())
+                let all = cells.iter().map(|cell| commands.of(cell));
+                let all: Result<Vec<Vec<String>>, Error> = all.collect();
+                elsewhere::run_on_ray(driver, &all?, &mut |at, failure| {
+                    let rows = folder.rows(&cells[at].key).unwrap_or(None);
+                    let lacks = || elsewhere::without_file(&cells[at].name, folder.path());
+                    let rows = failure.map_or(rows.ok_or_else(lacks), Err);
+                    done(at, rows)
+                })
             }
         }
     }

@@ -5,6 +5,7 @@ mod bench;
 mod command_line;
 mod common;
 mod compare;
+mod elsewhere;
 mod installed;
 mod locks;
 mod messages;
