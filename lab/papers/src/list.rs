@@ -151,7 +151,7 @@ pub fn method(experiment: &Experiment) -> Result<Box<dyn Measure>, Error> {
     found.ok_or_else(refuse)?.read(experiment)
 }
 
-/// Returns the design of a run of an experiment that is not shortened.
+/// Returns the design of an unshortened run of an experiment.
 ///
 /// # Errors
 /// Like [`method`], and a usage error for what the method refuses.

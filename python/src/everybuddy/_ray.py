@@ -1,6 +1,6 @@
 """Runs commands as tasks of a Ray cluster.
 
-The program `everybuddy sweep --ray ADDRESS` contains this file and runs it, so it needs Ray and nothing else of this
+The program `everybuddy` contains this file and runs it for `--ray ADDRESS`, so it needs Ray and nothing else of this
 package. It reads lines `{"cell": KEY, "command": [WORD, ...]}` from standard input, and prints a line
 `{"cell": KEY, "code": EXIT_CODE, "message": TEXT}` as each command ends, in any order. An exit code that is not 0 is a
 result: the command is not repeated. What a lost node was doing is.

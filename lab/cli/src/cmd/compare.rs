@@ -258,7 +258,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let legend = show::comparison::legend;
         print(&legend(&comparisons, &results, &answers, which, &style))?;
         print(&style.paragraph(&format!(
-            "{kept} of {} comparisons were measured by an earlier run on this machine, with the same program",
+            "{kept} of {} comparisons were measured by other runs of this program, on the same kind of processor",
             comparisons.len()
         )))?;
     }

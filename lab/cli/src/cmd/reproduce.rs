@@ -68,7 +68,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Shorten everything N times: a smoke test without results
+    /// Shorten everything N times: a smoke test without verdicts
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u32).range(1..))]
     shrink: u32,
 }
@@ -236,7 +236,7 @@ impl<'s> Studies<'s> {
         let mut cells = Vec::with_capacity(self.cells.len());
         for (table, at) in self.order.iter().enumerate() {
             let (experiment, (method, design)) = (&self.experiments[*at], &self.own[*at]);
-            // What the rows of all cells depend on, unless they say that it is less.
+            // What the rows of a cell depend on, unless its method describes less.
             let whole = options.identity(|| self.identity(experiment, self.is_timed(table)))?;
             for (number, cell) in design.cells.iter().enumerate() {
                 let identity = options.identity(|| {

@@ -272,7 +272,7 @@ impl Runner<'_> {
             table: 0,
             weight: 1,
             passes: None,
-            // Each is a process that waits for its turn.
+            // A cell that measures times is a process of its own, which waits for its turn.
             is_timed: false,
         });
         // The workers know where the cells run.
@@ -290,7 +290,7 @@ impl Runner<'_> {
                 let missing: Vec<usize> = (0..cells.len()).filter(is_missing).collect();
                 left = missing.len();
                 let mut failures = BTreeMap::new();
-                // The table would be about a part of the grid, so a cell that failed has not ended.
+                // A cell that failed does not count as ended: no table of a part of the grid is printed.
                 self.missing(cells, &missing, &mut |at, rows| match rows {
                     Ok(rows) => stage.ended(at, Some(rows)),
                     Err(failure) => {

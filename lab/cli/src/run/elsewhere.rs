@@ -14,6 +14,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use everybuddy_measure::Error;
+use everybuddy_measure::library;
 use serde_json::json;
 
 use super::RunOptions;
@@ -24,7 +25,7 @@ use crate::show::output;
 const RAY: &str = include_str!("../../python/_ray.py");
 /// The exit code of a check that failed.
 pub(crate) const CHECK_FAILED: i32 = 1;
-/// The file that processes of a machine lock while they measure times, one after the other.
+/// The file by which only one cell of a sweep or a divided run measures times on a machine at a time.
 const TURN: &str = "everybuddy-native-cells.lock";
 
 /// Why a cell has no rows.
@@ -117,51 +118,84 @@ pub(crate) fn print(commands: &[Vec<String>]) -> Result<(), Error> {
     output::text(&text)
 }
 
-/// Returns the command line that runs one cell of this process's run, in the same folder.
+/// Options without a value that are not those of a command of one cell.
+const FLAGS: [&str; 1] = ["--print-commands"];
+/// Such options with a value: where cells run, and files, which are of all cells.
+const VALUES: [&str; 7] = [
+    "--ray",
+    "--python",
+    "--json",
+    "--csv",
+    "--parquet",
+    "--html",
+    "--svg",
+];
+
+/// Returns the command line that runs one cell of this process's run, in the same folder and with the same traces.
 ///
 /// # Errors
-/// A usage error if a word is not Unicode text.
+/// A usage error if a word is not Unicode text, or if the folder or the program is not known.
 pub(crate) fn command_of(key: &str) -> Result<Vec<String>, Error> {
-    let text = |word: PathBuf| match word.to_str() {
-        Some(text) => Ok(text.to_string()),
-        None => Err(Error::usage(format!(
-            "{}: the word is not Unicode text\nhelp: rename the file or the folder",
-            shown(&word)
-        ))),
-    };
     let lacks = |what: &str, cause| Error::usage(format!("no {what} ({cause})"));
     let folder = env::current_dir().map_err(|cause| lacks("current folder", cause))?;
     let program = env::current_exe().map_err(|cause| lacks("program", cause))?;
     // The shell of a scheduler may be in any folder.
     let mut words = vec!["env".to_string(), "-C".to_string(), text(folder)?];
-    words.push(text(program)?);
-    let mut given = env::args_os().skip(1);
-    while let Some(word) = given.next() {
-        match word.to_str() {
-            Some("--print-commands") => {}
-            Some("--ray" | "--python") => drop(given.next()),
-            Some(word) if word.starts_with("--ray=") || word.starts_with("--python=") => {}
-            // What follows are operands.
-            Some("--") => {
-                words.push(format!("--cell={key}"));
-                words.push("--".to_string());
-                for operand in given {
-                    words.push(text(operand.into())?);
-                }
-                return Ok(words);
-            }
-            _ => words.push(text(word.into())?),
-        }
+    if let Some(traces) = env::var_os(library::FOLDER_VARIABLE) {
+        words.push(format!(
+            "{}={}",
+            library::FOLDER_VARIABLE,
+            text(traces.into())?
+        ));
     }
-    words.push(format!("--cell={key}"));
+    words.push(text(program)?);
+    let given = env::args_os().skip(1).map(|word| text(word.into()));
+    let given: Result<Vec<String>, Error> = given.collect();
+    words.extend(words_of(given?, key));
     Ok(words)
 }
 
-/// Returns the store's refusal of a key that is none of the run's.
+fn text(word: PathBuf) -> Result<String, Error> {
+    match word.to_str() {
+        Some(text) => Ok(text.to_string()),
+        None => Err(Error::usage(format!(
+            "{}: the word is not Unicode text\nhelp: rename the file or the folder",
+            shown(&word)
+        ))),
+    }
+}
+
+/// Returns the words of the command of one cell, from those of the run.
+fn words_of(given: Vec<String>, key: &str) -> Vec<String> {
+    let mut words = Vec::with_capacity(given.len() + 1);
+    let mut given = given.into_iter();
+    let mut operands = Vec::new();
+    while let Some(word) = given.next() {
+        let (name, value) = match word.split_once('=') {
+            Some((name, _)) => (name, true),
+            None => (word.as_str(), false),
+        };
+        if word == "--" {
+            operands.push(word);
+            operands.extend(given.by_ref());
+        } else if VALUES.contains(&name) {
+            if !value {
+                given.next();
+            }
+        } else if !FLAGS.contains(&name) {
+            words.push(word);
+        }
+    }
+    words.push(format!("--cell={key}"));
+    words.extend(operands);
+    words
+}
+
+/// Returns the error for a key that no cell of the run has.
 pub(super) fn unknown(key: &str) -> Error {
     Error::usage(format!(
-        "--cell {key}: the run has no such cell: an input, the program or, if times are measured, the processor is not \
-         that of the machine that printed the command\nhelp: print the commands again; all machines need the same \
+        "--cell {key}: the run has no such cell: an option, an input, the program or, for times, the processor is \
+         another one than when the command was printed\nhelp: print the commands again; all machines need the same \
          files and the same build"
     ))
 }
@@ -183,7 +217,7 @@ pub(super) fn needs_store(options: &RunOptions) -> Option<Error> {
     )))
 }
 
-/// Returns the error of cells that failed elsewhere.
+/// Returns the error of a run whose cells failed, here or elsewhere. Returns `Ok` if none did.
 pub(crate) fn failed(all: usize, failures: BTreeMap<usize, Failure>) -> Result<(), Error> {
     let count = failures.len();
     let Some((_, first)) = failures.into_iter().next() else {
@@ -197,8 +231,8 @@ pub(crate) fn failed(all: usize, failures: BTreeMap<usize, Failure>) -> Result<(
     Err(Failure { message, ..first }.error())
 }
 
-/// Waits for the turn of a process that measures times on this machine, which ends when the file is dropped. Returns
-/// `None` where files have no locks.
+/// Waits until no other process has the turn to measure times on this machine. The turn ends when the file is dropped.
+/// Returns `None` if there is no such file, or no lock.
 pub(crate) fn turn() -> Option<File> {
     turn_at(&shared_folder().join(TURN))
 }
@@ -215,7 +249,7 @@ fn shared_folder() -> PathBuf {
 fn turn_at(path: &Path) -> Option<File> {
     let mut options = File::options();
     let file = options.write(true).create(true).truncate(false).open(path);
-    // Another user's file cannot be written, but locked.
+    // Another user's file cannot be opened for writing, but it can be locked.
     let file = file.or_else(|_| File::open(path)).ok()?;
     file.lock().ok()?;
     Some(file)
@@ -228,6 +262,22 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn the_command_of_a_cell_has_the_options_of_its_rows() {
+        let of = |line: &str| {
+            let given = line.split(' ').map(String::from).collect();
+            words_of(given, "12").join(" ")
+        };
+        let line =
+            "compare --ray auto --seed 2 --json rows --csv=x --resume=c --python p -- --json y";
+        assert_eq!(
+            of(line),
+            "compare --seed 2 --resume=c --cell=12 -- --json y"
+        );
+        let line = "reproduce a --print-commands --html - --svg s b --cells d";
+        assert_eq!(of(line), "reproduce a b --cells d --cell=12");
+    }
 
     #[test]
     fn a_turn_begins_when_the_one_before_ends() {

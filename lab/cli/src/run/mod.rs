@@ -56,7 +56,7 @@ pub(crate) struct RunOptions {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) ray: Option<String>,
 
-    /// Run Ray and Optuna by this Python interpreter
+    /// Use this Python interpreter for Ray, and for searches
     #[arg(long, value_name = "PROGRAM", default_value = "python3")]
     pub(crate) python: String,
 }
@@ -107,7 +107,7 @@ pub(crate) struct Cell {
     pub(crate) weight: u64,
     /// The number of passes that its work reports; none if it is one pass itself, which ends with it.
     pub(crate) passes: Option<u64>,
-    /// Whether its rows are times of this machine, so that no other cell may run here meanwhile.
+    /// Whether a process that runs only this cell waits for its turn, because it measures times.
     pub(crate) is_timed: bool,
 }
 
@@ -181,11 +181,12 @@ impl<'r> Run<'r> {
     /// Runs the cells by `work`, and shows each table by `table`, which gets its number and the rows of all cells.
     /// Returns the rows of all cells.
     ///
-    /// If commands are printed, or one cell is run for another process, nothing is shown.
+    /// With `--print-commands` or `--cell`, no table is shown.
     ///
     /// # Errors
-    /// Those of `work` and `table`, and [`Error::Write`] if a cell cannot be kept. [`Error::Part`] if the rest of the
-    /// command is not wanted.
+    /// Those of `work` and `table`, and [`Error::Write`] if a cell cannot be kept. [`Error::Part`] after
+    /// `--print-commands` or `--cell`. A usage error for an unknown cell or a lost cluster, and the error of the first
+    /// cell that failed on Ray.
     pub(crate) fn go(
         mut self,
         table: impl FnMut(usize, &Known) -> Result<(), Error> + Send,

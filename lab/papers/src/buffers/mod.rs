@@ -25,7 +25,7 @@ pub(crate) struct Parameters {
 
 impl Measure for Parameters {
     fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
-        // What was learned on one trace for the others has no mean.
+        // `residual_ratio` has no mean: for each trace, the variant is chosen on the other traces.
         let design = Design::of_traces(experiment, experiment.systems.len());
         Ok(design.with_mean(Metrics::But(&["residual_ratio"])))
     }

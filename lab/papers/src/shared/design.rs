@@ -174,7 +174,7 @@ impl Design {
         self.of_which(|own| own.metrics.has(metric))
     }
 
-    /// Returns `true` if rows about a source are of systems that a run names one by one, and not of this one.
+    /// Returns `true` if a source has only rows of named systems, of which this is not one.
     pub(crate) fn is_left_out(&self, system: &str, source: &str) -> bool {
         let mut own = self.about().filter(|own| own.source == source).peekable();
         own.peek().is_some()

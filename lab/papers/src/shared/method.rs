@@ -44,7 +44,8 @@ pub trait Measure: Send + Sync {
         Ok(Design::of_traces(experiment, experiment.systems.len()))
     }
 
-    /// Describes all that the rows of a cell depend on besides the program, if that is less than the experiment.
+    /// Describes all that the rows of a cell depend on besides the program. Returns `None`, as by default, if that is
+    /// the whole experiment.
     ///
     /// # Errors
     /// Like [`design`](Self::design).
@@ -137,7 +138,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The conditions of a run that is not shortened, with the seed of the command line by default.
+    /// The conditions of a run that is not shortened, with the default seed of the command line.
     pub const WHOLE: Conditions = Conditions { seed: 1, shrink: 1 };
 }
 

@@ -24,7 +24,7 @@ pub enum Repeats {
     Calls(u32),
     /// Seeds, each of which makes different calls.
     Seeds(u32),
-    /// Seeds like these, with calls that are also timed.
+    /// Like [`Seeds`](Self::Seeds), but calls are also timed.
     TimedSeeds(u32),
 }
 

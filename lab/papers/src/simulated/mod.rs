@@ -191,7 +191,7 @@ impl Measure for Parameters {
     fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
         let (own, id) = self.cell(run.experiment, run.conditions, cell)?;
         let loads: Vec<&str> = own.plan.loads.iter().map(Load::name).collect();
-        // Rows about a part of the metadata are those of `simulate`.
+        // Rows about parts of the metadata are for the command `simulate` only.
         let mut rows = own.plan.simulate(&id)?;
         rows.retain(|row| loads.contains(&row.source.as_str()));
         for row in &mut rows {
@@ -220,7 +220,7 @@ impl Measure for Parameters {
 
 /// What is simulated of a reading.
 struct Part {
-    /// The end that the reading gives to sources.
+    /// The suffix that the reading adds to the names of sources.
     end: String,
     plan: Plan,
     /// The cells of the plan that are not left out.
@@ -371,7 +371,7 @@ fn relative_times(rows: &[Row], examined: &str) -> Vec<Row> {
     all
 }
 
-/// The metrics that papers print means over all loads of.
+/// The metrics whose means over all loads are printed in papers.
 const OVER_LOADS: [&str; 3] = ["cycles", "relative_time", "contention_rate"];
 
 /// Returns the means over all loads of what papers print such means of, and of what they print. `end` is that of the

@@ -73,7 +73,7 @@ impl Measure for Parameters {
             let about = About::of(&own.name, Metrics::Only(TIMES));
             Cell::new(format!("{}, timed", own.name), 1, vec![about])
         });
-        // Only the delayed blocks per class are searched for, too.
+        // The search adds rows of one metric: the delayed blocks per class.
         let about = About::of(SEARCH, Metrics::Only(&["delays_per_class"]));
         let search = Cell::new(SEARCH, systems, vec![about]);
         Ok(Design::new(counted.chain(timed).chain([search]).collect()))
