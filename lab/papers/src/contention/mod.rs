@@ -84,7 +84,9 @@ impl Measure for Parameters {
         } else {
             experiment.trace_names()
         };
-        let works = [experiment.workloads.clone(), traces].concat();
+        let workloads = workloads::variants(experiment)?.into_iter();
+        let workloads = workloads.map(|own| own.name.to_string());
+        let works: Vec<String> = workloads.chain(traces).collect();
         let steps = works.len() * experiment.systems.len() * self.rounds;
         // One cell: a round is over all works.
         let works = works.into_iter().chain([MEAN.to_string()]);

@@ -28,17 +28,17 @@ impl Measure for Parameters {
     }
 
     fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
-        let plan = self.plan(experiment, &experiment.workloads, &Conditions::WHOLE)?;
-        let visits = plan.visits() as usize / experiment.workloads.len().max(1);
-        let workloads = experiment.workloads.iter();
-        let cells = workloads.map(|name| Cell::of(name, visits));
+        let variants = variants(experiment)?;
+        let plan = self.plan(experiment, variants.clone(), &Conditions::WHOLE)?;
+        let visits = plan.visits() as usize / variants.len().max(1);
+        let cells = variants.iter().map(|own| Cell::of(own.name, visits));
         Ok(Design::new(cells.collect()))
     }
 
     /// Runs a workload on all systems.
     fn measure(&self, workload: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let workloads = &run.experiment.workloads[workload..=workload];
-        let plan = self.plan(run.experiment, workloads, run.conditions)?;
+        let variants = vec![variants(run.experiment)?[workload]];
+        let plan = self.plan(run.experiment, variants, run.conditions)?;
         let bench = &mut *run.bench;
         let results = measure(&plan, bench.timer, bench.arena, |what| (bench.step)(what))?;
         let mut exported = rows::of(&results);
@@ -75,7 +75,7 @@ impl Parameters {
     fn plan(
         &self,
         experiment: &Experiment,
-        workloads: &[String],
+        variants: Vec<&'static Variant>,
         conditions: &Conditions,
     ) -> Result<BenchPlan, Error> {
         let specs = experiment.specs()?.into_iter();
@@ -87,7 +87,7 @@ impl Parameters {
         } = setting(1, conditions);
         Ok(BenchPlan {
             contenders: specs.map(ContenderSpec::System).collect(),
-            variants: choice::workloads(workloads)?,
+            variants,
             threads: vec![1],
             memory: Memory::fresh(u64::from(frames)),
             rounds: if shrink == 1 { self.rounds } else { 1 },

@@ -24,8 +24,8 @@ pub(crate) struct Parameters {}
 impl Measure for Parameters {
     fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
         let steps = experiment.systems.len();
-        let workloads = experiment.workloads.iter();
-        let workloads = workloads.map(|name| Cell::of(name, steps));
+        let workloads = workloads::variants(experiment)?.into_iter();
+        let workloads = workloads.map(|own| Cell::of(own.name, steps));
         let mut design = Design::of_traces(experiment, steps);
         design.cells.splice(0..0, workloads);
         Ok(design)

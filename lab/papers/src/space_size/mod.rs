@@ -36,7 +36,7 @@ impl Measure for Parameters {
 
     /// Runs a workload, or after all of them a replay.
     fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        match cell.checked_sub(run.experiment.workloads.len()) {
+        match cell.checked_sub(workloads::variants(run.experiment)?.len()) {
             None => self.workloads.measure(cell, run),
             Some(replay) => self.fragmentation.measure(replay, run),
         }
