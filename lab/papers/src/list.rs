@@ -7,7 +7,7 @@
 //! # Invariants
 //! A returned [`Experiment`] names only existing systems, methods and figures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -156,7 +156,29 @@ pub fn method(experiment: &Experiment) -> Result<Box<dyn Measure>, Error> {
 /// # Errors
 /// Like [`method`], and a usage error for what the method refuses.
 pub fn design(experiment: &Experiment) -> Result<Design, Error> {
-    method(experiment)?.design(experiment, &Conditions::WHOLE)
+    study(experiment, &Conditions::WHOLE).map(|(_, design)| design)
+}
+
+/// Returns the method of an experiment, and what it measures.
+///
+/// # Errors
+/// Like [`design`].
+pub fn study(
+    experiment: &Experiment,
+    conditions: &Conditions,
+) -> Result<(Box<dyn Measure>, Design), Error> {
+    let method = method(experiment)?;
+    let design = method.design(experiment, conditions)?;
+    // Finished cells are known by their names.
+    let mut names = BTreeSet::new();
+    let twice = design.cells.iter().find(|own| !names.insert(&own.name));
+    match twice.map(|own| &own.name) {
+        None => Ok((method, design)),
+        Some(twice) => Err(Error::usage(format!(
+            "experiment {}: `{twice}` is measured twice\nhelp: give traces, groups and loads different names",
+            experiment.name
+        ))),
+    }
 }
 
 /// Judges the claims of an experiment by the rows of an earlier run. A claim that lacks rows, which a complete run has,
@@ -165,8 +187,8 @@ pub fn design(experiment: &Experiment) -> Result<Design, Error> {
 /// # Errors
 /// Like [`method`].
 pub fn judge_earlier(experiment: &Experiment, rows: &[Row]) -> Result<Vec<Verdict>, Error> {
-    let has_ends = method(experiment)?.repeats().has_ends();
-    let design = design(experiment)?;
+    let (method, design) = study(experiment, &Conditions::WHOLE)?;
+    let has_ends = method.repeats().has_ends();
     let judge = |claim: &Claim| {
         let complete = Complete {
             systems: &experiment.systems,

@@ -208,7 +208,6 @@ impl Plan {
             rows[at] = own;
             Ok(())
         })?;
-        let rows: Vec<Vec<Row>> = rows.into_iter().map(Option::unwrap_or_default).collect();
         Ok(self.joined(&cells, &rows))
     }
 
@@ -435,22 +434,30 @@ impl Plan {
     /// Returns the rows of a load, and what follows from all cells of each system, as far as they have ended.
     pub fn of_load(&self, load: usize, rows: &[Option<Vec<Row>>]) -> (Vec<Row>, Vec<Scaling>) {
         let pairs = self.cells().into_iter().zip(rows);
-        let own = pairs.filter_map(|(id, rows)| (id.load == load).then_some((id, rows.clone()?)));
-        let (cells, rows): (Vec<CellId>, Vec<Vec<Row>>) = own.unzip();
+        let own = pairs.filter(|(id, _)| id.load == load);
+        let (cells, rows): (Vec<CellId>, Vec<Option<Vec<Row>>>) =
+            own.map(|(id, rows)| (id, rows.clone())).unzip();
         self.joined(&cells, &rows)
     }
 
-    /// Adds what follows from all cells of a system under a load.
-    fn joined(&self, cells: &[CellId], rows: &[Vec<Row>]) -> (Vec<Row>, Vec<Scaling>) {
+    /// Joins the rows of the cells that have ended, and adds what follows from all of a system under a load. Rows of
+    /// cells that a system [leaves out](Plan::stops) are dropped: another run may have simulated them.
+    fn joined(&self, cells: &[CellId], rows: &[Option<Vec<Row>>]) -> (Vec<Row>, Vec<Scaling>) {
         let (mut all, mut scalings) = (Vec::new(), Vec::new());
-        let pairs: Vec<(&CellId, &[Row])> =
-            cells.iter().zip(rows.iter().map(Vec::as_slice)).collect();
+        let ended = cells.iter().zip(rows);
+        let ended = ended.filter_map(|(id, rows)| Some((id, rows.as_deref()?)));
+        let ended: Vec<(&CellId, &[Row])> = ended.collect();
         let same = |a: &(&CellId, &[Row]), b: &(&CellId, &[Row])| {
             (a.0.load, a.0.spec) == (b.0.load, b.0.spec)
         };
-        for group in pairs.chunk_by(same) {
-            let (id, own): (&CellId, Vec<&[Row]>) =
-                (group[0].0, group.iter().map(|pair| pair.1).collect());
+        for group in ended.chunk_by(same) {
+            let (id, mut own): (&CellId, Vec<&[Row]>) = (group[0].0, Vec::new());
+            for (id, rows) in group {
+                if self.has_stopped(id, &own) {
+                    break;
+                }
+                own.push(rows);
+            }
             all.extend(own.iter().flat_map(|rows| rows.iter().cloned()));
             let (load, system) = (self.loads[id.load].name(), self.specs[id.spec].to_string());
             let scaling = rows::scaling(load, system, &own);

@@ -207,8 +207,8 @@ impl<'s> Studies<'s> {
     fn of(experiments: &'s [Experiment], conditions: Conditions) -> Result<Self, Error> {
         let mut own = Vec::with_capacity(experiments.len());
         for experiment in experiments {
-            let method = list::method(experiment)?;
-            let design = method.design(experiment, &conditions)?;
+            let (mut method, design) = list::study(experiment, &conditions)?;
+            method.prepare(experiment, &conditions)?;
             own.push((method, design));
         }
         let is_timed = |at: &usize| own[*at].0.repeats().is_timed();

@@ -140,13 +140,14 @@ pub(crate) fn command_of(key: &str) -> Result<Vec<String>, Error> {
     let folder = env::current_dir().map_err(|cause| lacks("current folder", cause))?;
     let program = env::current_exe().map_err(|cause| lacks("program", cause))?;
     // The shell of a scheduler may be in any folder.
-    let mut words = vec!["env".to_string(), "-C".to_string(), text(folder)?];
-    if let Some(traces) = env::var_os(library::FOLDER_VARIABLE) {
-        words.push(format!(
-            "{}={}",
-            library::FOLDER_VARIABLE,
-            text(traces.into())?
-        ));
+    let mut words = vec!["sh".to_string(), "-c".to_string()];
+    match env::var_os(library::FOLDER_VARIABLE) {
+        None => words.extend([r#"cd "$0" && exec "$@""#.to_string(), text(folder)?]),
+        Some(traces) => {
+            let variable = library::FOLDER_VARIABLE;
+            let line = format!(r#"cd "$0" && export {variable}="$1" && shift && exec "$@""#);
+            words.extend([line, text(folder)?, text(traces.into())?]);
+        }
     }
     words.push(text(program)?);
     let given = env::args_os().skip(1).map(|word| text(word.into()));

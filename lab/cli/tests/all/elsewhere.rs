@@ -28,7 +28,7 @@ fn divided(name: &str, line: &str, cells: usize) -> [String; 2] {
     let all = print();
     let all: Vec<&str> = all.lines().collect();
     assert_eq!(all.len(), cells, "{all:?}");
-    assert!(all[0].starts_with("env -C ") && !all[0].contains("print-commands"));
+    assert!(all[0].starts_with("sh -c ") && !all[0].contains("print-commands"));
     let (some, others): (Vec<_>, Vec<_>) = (0..).zip(&all).partition(|(at, _)| at % 2 == 1);
     let [some, others] = [some, others].map(|own| own.into_iter().map(|own| *own.1).collect());
     let (some, others): (Vec<&str>, Vec<&str>) = (some, others);
@@ -52,6 +52,16 @@ fn commands_of_a_simulation_leave_its_rows() {
                 burst:in-order,batch --cpus 1,4 --seeds 2";
     let [here, there] = divided("simulated-elsewhere", line, 16);
     assert_eq!(here, there);
+}
+
+#[test]
+fn commands_of_a_run_to_the_limit_leave_its_rows() {
+    let line = "simulate --machine x5570 --systems bs,is --memory 64MiB --think 100 --shrink 64 --workloads \
+                burst:in-order --cpus 1,2,4,8 --seeds 1 --to-limit";
+    let [here, there] = divided("limit-elsewhere", line, 8);
+    assert_eq!(here, there);
+    let most = |row: &&str| row.contains("\"system\":\"bs\"") && row.contains("\"cpus\":8,");
+    assert_eq!(here.lines().find(most), None, "it has stopped before");
 }
 
 #[test]

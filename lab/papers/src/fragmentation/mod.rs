@@ -13,6 +13,7 @@ use everybuddy::Order;
 use everybuddy_trace::Resolved;
 
 use crate::shared::prelude::*;
+use everybuddy_measure::choice;
 use everybuddy_measure::replay::memory::Memory;
 use everybuddy_measure::replay::merge;
 use everybuddy_measure::replay::observe::Counting;
@@ -50,6 +51,20 @@ pub(crate) struct Parameters {
 
 impl Measure for Parameters {
     fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
+        let known = experiment.trace_names();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        for Group { name, traces } in &self.groups {
+            let refuse = |what| {
+                let experiment = &experiment.name;
+                Error::usage(format!(
+                    "experiment {experiment}: [parameters]: group {name}: {what}"
+                ))
+            };
+            if traces.is_empty() {
+                return Err(refuse("it has no traces".to_string()));
+            }
+            choice::all_known("trace", traces, &known).map_err(refuse)?;
+        }
         let cell = |(source, ..): (String, _, _)| Cell::of(source, experiment.systems.len());
         Ok(Design::new(
             self.parts(experiment).into_iter().map(cell).collect(),
@@ -63,12 +78,9 @@ impl Measure for Parameters {
         let specs = run.specs()?;
         let (source, traces, merge) = self.parts(run.experiment).swap_remove(part);
         let known = run.experiment.trace_names();
-        let find = |trace: &String| {
-            let found = known.iter().position(|known| known == trace);
-            let missing = || Error::usage(format!("{source}: `{trace}` is not in `traces`"));
-            Ok(run.trace(found.ok_or_else(missing)?)?.1)
-        };
-        let own: Result<Vec<Resolved>, Error> = traces.iter().map(find).collect();
+        let own = traces.iter();
+        let own = own.filter_map(|own| known.iter().position(|known| known == own));
+        let own: Result<Vec<Resolved>, Error> = own.map(|trace| Ok(run.trace(trace)?.1)).collect();
         let merged = merge(&own?);
         let traced = merged.steps.len() as u32;
         let script = Script::new(&source, &merge::emptied(merged), None)?;

@@ -52,7 +52,10 @@ impl Measure for Parameters {
     fn design(&self, experiment: &Experiment, _: &Conditions) -> Result<Design, Error> {
         let steps = experiment.systems.len();
         let mut design = Design::of_traces(experiment, steps);
-        let free = self.free_memory.map(|_| Cell::of(FREE, steps));
+        let free = self.free_memory.map(|_| {
+            let about = About::of(FREE, Metrics::But(&["blocking_probability"]));
+            Cell::new(FREE, steps, vec![about])
+        });
         design.cells.extend(free);
         Ok(design)
     }

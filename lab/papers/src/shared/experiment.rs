@@ -210,7 +210,7 @@ impl Experiment {
         let variants = WORKLOADS.iter().flat_map(|row| row.variants);
         let workloads: Vec<&str> = variants.map(|variant| variant.name).collect();
         choice::all_known("workload", &self.workloads, &workloads)?;
-        for all in [&self.systems, &self.traces, &self.workloads] {
+        for all in [&self.systems, &self.trace_names(), &self.workloads] {
             let is_twice = |at: &usize| all[..*at].contains(&all[*at]);
             if let Some(at) = (1..all.len()).find(is_twice) {
                 return Err(format!("`{}` is listed twice", all[at]));

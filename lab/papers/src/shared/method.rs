@@ -44,6 +44,15 @@ pub trait Measure: Send + Sync {
         Ok(Design::of_traces(experiment, experiment.systems.len()))
     }
 
+    /// Reads what the cells need besides traces, once, before the first of them is measured. What can be said of rows
+    /// without it, [`design`](Self::design) says.
+    ///
+    /// # Errors
+    /// A usage error that names what cannot be read.
+    fn prepare(&mut self, _: &Experiment, _: &Conditions) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Describes all that the rows of a cell depend on besides the program. Returns `None`, as by default, if that is
     /// the whole experiment.
     ///

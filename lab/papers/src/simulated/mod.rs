@@ -14,6 +14,7 @@ mod reading;
 
 use everybuddy_measure::choice;
 use everybuddy_measure::rows::Platform;
+use everybuddy_simulate::machines::{self, Machine};
 use everybuddy_simulate::trace::LEAST_FRAMES;
 use everybuddy_simulate::{CellId, Load, Plan};
 
@@ -59,6 +60,9 @@ pub(crate) struct Parameters {
     /// Tables of the source.
     #[serde(default)]
     pub(super) printed: Vec<Printed>,
+    /// What is simulated of each reading, once it is prepared.
+    #[serde(skip)]
+    parts: Vec<Part>,
 }
 
 impl Parameters {
@@ -77,25 +81,27 @@ impl Parameters {
         self.readings.iter().enumerate().map(named).collect()
     }
 
-    /// Returns what is simulated.
-    fn plan(&self, experiment: &Experiment, conditions: &Conditions) -> Result<Plan, Error> {
+    /// Returns what is simulated, on any machine if it is not known.
+    fn plan(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        machine: Option<&Machine>,
+    ) -> Result<Plan, Error> {
         let name = &experiment.name;
         let refuse = |what: String| Error::usage(format!("experiment {name}: {what}"));
-        let Platform::Sim(machine) = &experiment.platform else {
-            return Err(refuse(
-                "platform: the method `simulated` needs `sim:MACHINE`".to_string(),
-            ));
-        };
-        let machine = everybuddy_simulate::machines::by_name_or_path(machine)
-            .map_err(|error| refuse(format!("platform: {error}")))?;
-        let most = machine.hardware.cpus();
+        let most = machine.map_or(u32::MAX, |machine| machine.hardware.cpus());
         let is_wrong = |cpus: &u16| *cpus == 0 || (self.slice == 0 && u32::from(*cpus) > most);
         if self.cpus.iter().any(is_wrong) {
-            return Err(refuse(format!(
-                "[parameters]: cpus: {} has {most} CPUs",
-                machine.name
-            )));
+            return Err(refuse(match machine {
+                Some(machine) => format!("[parameters]: cpus: {} has {most} CPUs", machine.name),
+                None => "[parameters]: cpus: 0 CPUs simulate nothing".to_string(),
+            }));
         }
+        let machine = match machine {
+            Some(machine) => machine,
+            None => &machines::by_name_or_path(machines::names()[0])?,
+        };
         let cpus = self.cpus.iter().copied().max().unwrap_or(1);
         for (system, workload, cpus) in &self.without {
             let is_known = experiment.systems.contains(system);
@@ -143,8 +149,22 @@ impl Parameters {
             whole_calls: self.whole_calls,
             cut_off,
             seeds: (conditions.seed..conditions.seed + seeds).collect(),
-            ..Plan::new(&machine, loads, experiment.specs()?)
+            ..Plan::new(machine, loads, experiment.specs()?)
         })
+    }
+}
+
+/// Reads the machine of an experiment.
+fn machine(experiment: &Experiment) -> Result<Machine, Error> {
+    let name = &experiment.name;
+    let refuse = |what: String| Error::usage(format!("experiment {name}: platform: {what}"));
+    match &experiment.platform {
+        Platform::Sim(machine) => {
+            machines::by_name_or_path(machine).map_err(|error| refuse(error.to_string()))
+        }
+        _ => Err(refuse(
+            "the method `simulated` needs `sim:MACHINE`".to_string(),
+        )),
     }
 }
 
@@ -159,7 +179,12 @@ impl Measure for Parameters {
     fn design(&self, experiment: &Experiment, conditions: &Conditions) -> Result<Design, Error> {
         let named = experiment.specs()?;
         let mut design = Design::new(Vec::new());
-        for own in self.plans(experiment, conditions)? {
+        // The machine's file may be gone when the rows of an earlier run are read.
+        let machine = match (machine(experiment), &experiment.platform) {
+            (Err(_), Platform::Sim(name)) if name.ends_with(".toml") => None,
+            (own, _) => Some(own?),
+        };
+        for own in self.parts(experiment, conditions, machine.as_ref())? {
             let (plan, end) = (&own.plan, &own.end);
             design.cells.extend(own.cells.iter().map(|id| {
                 let source = source_of(plan.loads[id.load].name(), id.cpus, end);
@@ -176,20 +201,26 @@ impl Measure for Parameters {
         Ok(design)
     }
 
+    fn prepare(&mut self, experiment: &Experiment, conditions: &Conditions) -> Result<(), Error> {
+        let machine = machine(experiment)?;
+        self.parts = self.parts(experiment, conditions, Some(&machine))?;
+        Ok(())
+    }
+
     fn identity(
         &self,
         experiment: &Experiment,
-        conditions: &Conditions,
+        _: &Conditions,
         cell: usize,
     ) -> Result<Option<String>, Error> {
-        let (own, id) = self.cell(experiment, conditions, cell)?;
+        let (own, id) = self.cell(experiment, cell)?;
         let simulated = own.plan.identity(&id);
         Ok(Some(format!("{}{} {simulated}", experiment.name, own.end)))
     }
 
     /// Simulates a cell.
     fn measure(&self, cell: usize, run: &mut Run<'_, '_>) -> Result<Vec<Row>, Error> {
-        let (own, id) = self.cell(run.experiment, run.conditions, cell)?;
+        let (own, id) = self.cell(run.experiment, cell)?;
         let loads: Vec<&str> = own.plan.loads.iter().map(Load::name).collect();
         // Rows about parts of the metadata are for the command `simulate` only.
         let mut rows = own.plan.simulate(&id)?;
@@ -205,20 +236,21 @@ impl Measure for Parameters {
     fn conclude(
         &self,
         experiment: &Experiment,
-        conditions: &Conditions,
+        _: &Conditions,
         cells: Vec<Vec<Row>>,
     ) -> Result<Vec<Row>, Error> {
         let named = experiment.specs()?;
         let (mut all, mut cells) = (Vec::new(), cells.into_iter());
-        for own in self.plans(experiment, conditions)? {
+        for own in &self.parts {
             let rows = cells.by_ref().take(own.cells.len()).flatten().collect();
-            all.extend(self.read(&own, &named, rows));
+            all.extend(self.read(own, &named, rows));
         }
         Ok(all)
     }
 }
 
 /// What is simulated of a reading.
+#[derive(Clone, Debug)]
 struct Part {
     /// The suffix that the reading adds to the names of sources.
     end: String,
@@ -228,9 +260,14 @@ struct Part {
 }
 
 impl Parameters {
-    /// Returns what is simulated of each reading.
-    fn plans(&self, experiment: &Experiment, conditions: &Conditions) -> Result<Vec<Part>, Error> {
-        let plan = self.plan(experiment, conditions)?;
+    /// Returns what is simulated of each reading. Without the machine, it says only what the cells are.
+    fn parts(
+        &self,
+        experiment: &Experiment,
+        conditions: &Conditions,
+        machine: Option<&Machine>,
+    ) -> Result<Vec<Part>, Error> {
+        let plan = self.plan(experiment, conditions, machine)?;
         let part = |(end, reading): (String, Reading)| {
             let think = reading.think.unwrap_or(plan.think);
             let refuse = |what| {
@@ -239,7 +276,10 @@ impl Parameters {
             };
             let plan = Plan {
                 program: reading.program().map_err(refuse)?,
-                hardware: reading.hardware(&plan.hardware).map_err(refuse)?,
+                hardware: match machine {
+                    Some(_) => reading.hardware(&plan.hardware).map_err(refuse)?,
+                    None => plan.hardware,
+                },
                 specs: reading.specs(&plan.specs).map_err(refuse)?,
                 phases: reading.phases,
                 frees: reading.frees,
@@ -262,22 +302,15 @@ impl Parameters {
     }
 
     /// Returns a cell of the design.
-    fn cell(
-        &self,
-        experiment: &Experiment,
-        conditions: &Conditions,
-        mut cell: usize,
-    ) -> Result<(Part, CellId), Error> {
-        for own in self.plans(experiment, conditions)? {
-            match own.cells.get(cell).copied() {
-                Some(id) => return Ok((own, id)),
+    fn cell(&self, experiment: &Experiment, mut cell: usize) -> Result<(&Part, CellId), Error> {
+        for own in &self.parts {
+            match own.cells.get(cell) {
+                Some(id) => return Ok((own, *id)),
                 None => cell -= own.cells.len(),
             }
         }
-        Err(Error::Broken(format!(
-            "experiment {}: no such cell",
-            experiment.name
-        )))
+        let name = &experiment.name;
+        Err(Error::Broken(format!("experiment {name}: no such cell")))
     }
 
     /// Returns `true` for a cell that is not simulated.

@@ -68,7 +68,11 @@ impl Measure for Parameters {
         let seeds = self.recordings.seeds as u32;
         let cells = self.parts().map(|(arena, traffic)| {
             let steps = experiment.systems.len() * if arena == 0 { 2 } else { 1 };
-            let about = About::all(source(traffic, arena));
+            let metrics = match arena {
+                0 => Metrics::All,
+                _ => Metrics::But(&TIMES),
+            };
+            let about = About::of(source(traffic, arena), metrics);
             let about = about.rounds(Metrics::Only(&TIMES), seeds);
             Cell::new(source(traffic, arena), steps, vec![about])
         });

@@ -152,7 +152,7 @@ fn a_system_that_has_stopped_scaling_is_not_simulated_on_more_cpus() {
     let (_, whole) = whole.unwrap();
     let stops = Plan {
         stops: true,
-        ..plan
+        ..plan.clone()
     };
     assert_eq!(stops.cells(), cells);
     let run = |threads, known| {
@@ -208,6 +208,17 @@ fn a_system_that_has_stopped_scaling_is_not_simulated_on_more_cpus() {
         assert!(all.clone().filter(simulated).eq(all.filter(expected)));
     }
     assert_eq!((stops.left(&stored), run(2, stored.clone()).2), (0, 0));
+    // A run to the limit leaves out what another run has simulated beyond it.
+    let mut beyond = vec![None; cells.len()];
+    let all = plan.run(jobs(2), beyond.clone(), &mut |id, rows| {
+        let at = cells.iter().position(|own| own == id).unwrap();
+        beyond[at] = rows.map(<[Row]>::to_vec);
+        Ok(())
+    });
+    assert_ne!(all.unwrap(), rows);
+    assert_eq!(run(2, beyond.clone()).0, rows);
+    let by_load: Vec<_> = (0..2).map(|load| stops.of_load(load, &beyond)).collect();
+    assert_eq!([&by_load[0].0[..], &by_load[1].0].concat(), rows.0);
     assert_eq!(stops.left(&vec![None; cells.len()]), cells.len());
 }
 
