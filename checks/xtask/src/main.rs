@@ -1,8 +1,8 @@
-//! Tasks of developers: `cargo run -p xtask -- tidy | docs | book [check]`.
+//! Tasks of developers: `cargo run -p xtask -- tidy | docs [all] | book [check]`.
 //!
 //! A rule that no tool checks is forgotten. `tidy` checks what rustfmt, clippy and the compiler cannot check. `docs`
-//! writes what is generated from the code and the results, and `book` the tree that mdBook reads; it also checks what
-//! mdBook wrote.
+//! writes what is generated from the code and the results (`all`: also what takes minutes), and `book` the tree that
+//! mdBook reads; it also checks what mdBook wrote.
 
 mod book;
 mod cycles;
@@ -10,6 +10,7 @@ mod decisions;
 mod docs;
 mod documents;
 mod explored;
+mod generators;
 mod graph;
 mod names;
 mod numbers;
@@ -34,10 +35,13 @@ fn main() -> ExitCode {
     let verb = std::env::args().nth(1).unwrap_or_default();
     let faults = match (verb.as_str(), std::env::args().nth(2)) {
         ("tidy", None) => tidy::faults(&root),
-        ("docs", None) => tidy::files(&root).and_then(|files| docs::write(&root, &files)),
+        ("docs", None) => tidy::files(&root).and_then(|files| docs::write(&root, &files, false)),
+        ("docs", Some(all)) if all == "all" => {
+            tidy::files(&root).and_then(|files| docs::write(&root, &files, true))
+        }
         ("book", None) => book::write(&root),
         ("book", Some(check)) if check == "check" => book::check(&root),
-        _ => Err("usage: cargo run -p xtask -- tidy | docs | book [check]".into()),
+        _ => Err("usage: cargo run -p xtask -- tidy | docs [all] | book [check]".into()),
     };
     let faults = match faults {
         Ok(faults) => faults,

@@ -65,7 +65,7 @@ pub(crate) fn list(
     let mut fault = |what: String| faults.push(format!("{RUNS}:1: stale: {what}"));
     for name in unknown {
         fault(format!(
-            "results have `{name}`: add it to {DIGESTS}, WRITE=1 cargo test -p everybuddy-simulate digests"
+            "results have `{name}`: add it to {DIGESTS}, cargo run -p xtask -- docs all"
         ));
     }
     let mut lines = Vec::new();

@@ -1,8 +1,7 @@
-//! Pages that show results of a comparison, of experiments or of a simulation, each as one HTML file that works
-//! offline.
+//! Results for readers: documents, and the page of a comparison, each as one HTML file that works offline.
 //!
 //! This is a separate crate so that it is built and tested without the allocators: plain data goes in ([`Report`],
-//! [`Study`], [`Simulation`]), text comes out ([`render`], [`render_study`], [`render_simulation`]).
+//! [`Document`]), text comes out ([`render`], [`render_document`], [`markdown::of`]).
 //!
 //! ```
 //! let report = everybuddy_page::Report {
@@ -16,8 +15,8 @@
 //! | file or folder | contents |
 //! |---|---|
 //! | `report` | the data of the page of a comparison |
-//! | `study` | the data of the page of experiments |
-//! | `simulation` | the data of the page of a simulation |
+//! | `document` | what all other commands answer, in blocks |
+//! | `markdown` | a document as Markdown |
 //! | `round` | rounding of numbers to the digits that matter |
 //! | `library` | the text of plotly.js, which draws the charts |
 //! | `pack` | encoding of the data in the page, and the choice of what is omitted |
@@ -31,17 +30,16 @@
 //! A page makes no network requests (its content security policy forbids them), never trusts a name, and states what
 //! it omits.
 
+pub mod document;
 mod html;
 mod library;
+pub mod markdown;
 mod pack;
 pub mod report;
 mod round;
-pub mod simulation;
-pub mod study;
 
+pub use document::Document;
 pub use report::Report;
-pub use simulation::Simulation;
-pub use study::Study;
 
 /// The size limit of a page in bytes. Memory maps are omitted until the page fits.
 pub const BUDGET: usize = 3 << 20;
@@ -84,16 +82,9 @@ pub fn render_within(report: &Report, budget: usize) -> Page {
     }
 }
 
-/// Renders the page of experiments.
+/// Renders the page of a document.
 ///
 /// Takes a few tenths of a second, like [`render`].
-pub fn render_study(study: &Study) -> String {
-    html::study::document(study, library::packed()).into_string()
-}
-
-/// Renders the page of a simulation.
-///
-/// Takes a few tenths of a second, like [`render`].
-pub fn render_simulation(simulation: &Simulation) -> String {
-    html::simulation::document(simulation, library::packed()).into_string()
+pub fn render_document(document: &Document) -> String {
+    html::document::document(document, library::packed()).into_string()
 }

@@ -310,7 +310,7 @@ mod tests {
         assert!(
             changed.is_empty(),
             "results of these are of an older program now: {changed:#?}\n\
-             WRITE=1 cargo test -p everybuddy-simulate digests, the same with --release, and cargo run -p xtask -- docs"
+             cargo run -p xtask -- docs all"
         );
     }
 

@@ -25,7 +25,7 @@ use crate::left_out;
 use crate::show::advise::{self, Context};
 use crate::show::progress::Progress;
 
-use super::files::{Files, Sinks};
+use super::files::{Files, Sinks, titled};
 use super::trace_file::read_any;
 
 /// Say whether the allocator slows a machine down, and which setting would help.
@@ -47,6 +47,9 @@ pub(super) struct Arguments {
     #[arg(long)]
     lenient: bool,
 }
+
+/// The heading of the page.
+const TITLE: &str = "Whether the allocator slows a machine down";
 
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
@@ -72,7 +75,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if let (Some(waits), Some(waits_only)) = (&waits, WaitsOnly::of(&trace)) {
         let load = Load::of_waits(waits);
         sinks.print(&advise::of_waits(&context, &load, waits, &waits_only))?;
-        return sinks.write(&export::trace::waits_only(&trace.name, waits));
+        return sinks.write(
+            &export::trace::waits_only(&trace.name, waits),
+            titled(TITLE),
+        );
     }
     replayed(&trace, &context, sinks)
 }
@@ -157,7 +163,7 @@ fn replayed(trace: &Trace, context: &Context<'_>, sinks: Sinks) -> Result<(), Er
             .iter()
             .flat_map(|waits| export::trace::locks(&trace.name, waits)),
     );
-    sinks.write(&all)
+    sinks.write(&all, titled(TITLE))
 }
 
 /// Converts the advice to rows, by the rows of the comparison from which it follows.

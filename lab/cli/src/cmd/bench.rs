@@ -30,8 +30,9 @@ use everybuddy_measure::replay::memory::{Initial, Memory};
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::{self, Size};
 use everybuddy_measure::touched::Ablation;
+use everybuddy_page::document::Block;
 
-use super::files::{Files, Sinks};
+use super::files::{Files, Sinks, titled};
 use super::numbers;
 use super::start::Start;
 
@@ -141,6 +142,9 @@ pub(super) struct Arguments {
     contender: Option<String>,
 }
 
+/// The heading of the page.
+const TITLE: &str = "Buddy systems under workloads";
+
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(file) = &arguments.rows {
@@ -208,7 +212,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         }
     }
     // The rows are written whatever the verdict is.
-    sinks.write(&rows)?;
+    sinks.write(&rows, titled(TITLE))?;
     passed
 }
 
@@ -262,14 +266,6 @@ struct Own<'s> {
 }
 
 impl Own<'_> {
-    fn print(&self, text: &str) -> Result<(), Error> {
-        self.sinks.print(text)
-    }
-
-    fn style(&self) -> output::Style {
-        self.sinks.style()
-    }
-
     /// Runs all passes as one cell: they take turns, so that a part of them has no result.
     fn rows(
         &self,
@@ -328,7 +324,6 @@ impl Own<'_> {
         let uses_frames = plan.variants.iter().any(|variant| variant.touches);
         let decides = plan.shrink == 1 && plan.rounds >= BenchPlan::ROUNDS && !uses_frames;
         let decides = decides && plan.memory.initial == Initial::Fresh;
-        let style = self.style();
         let benchmark = Benchmark::of(&exported);
         let passed = tables(
             self.sinks,
@@ -336,9 +331,8 @@ impl Own<'_> {
             baseline,
             decides.then_some(&exported[..]),
         )?;
-        self.print(&tables::closing(
-            plan, &benchmark, huge, &host, &timer, &style,
-        ))?;
+        let closing = tables::closing(plan, &benchmark, huge, &host, &timer);
+        self.sinks.show(closing)?;
         Ok((exported, passed))
     }
 
@@ -351,7 +345,7 @@ impl Own<'_> {
             progress.step();
         })?;
         progress.done();
-        self.print(&tables::verdicts(&verdicts))?;
+        self.sinks.print(&tables::verdicts(&verdicts))?;
         let passed = match verdicts.iter().find(|verdict| verdict.faults > 0) {
             Some(v) => {
                 let what = "a frame was handed out twice or lost";
@@ -382,7 +376,7 @@ impl Own<'_> {
             }
             Ok(all)
         })?;
-        self.print(&Benchmark::of(&exported).instructions(&self.style()))?;
+        self.sinks.show(Benchmark::of(&exported).instructions())?;
         Ok(exported)
     }
 }
@@ -394,18 +388,17 @@ fn tables(
     baseline: Option<&str>,
     judged: Option<&[Row]>,
 ) -> Result<Result<(), Error>, Error> {
-    let style = sinks.style();
-    sinks.print(&benchmark.times(&style))?;
+    sinks.show(benchmark.times())?;
     if let Some(name) = baseline {
         let at = self::baseline(name, benchmark.names())?;
-        sinks.print(&benchmark.relative(at, &style))?;
+        sinks.show(benchmark.relative(at))?;
     }
-    sinks.print(&benchmark.starts(&style))?;
+    sinks.show(benchmark.starts())?;
     let verdicts: Vec<(Claim, Verdict)> = match judged {
         Some(rows) => claim::bench::judge(rows)?,
         None => Vec::new(),
     };
-    sinks.print(&show::claims::listed(&verdicts, &style))?;
+    sinks.show(show::claims::listed(&verdicts))?;
     let judged = verdicts.iter().map(|(claim, verdict)| ("", claim, verdict));
     Ok(show::claims::none_failed(judged))
 }
@@ -427,7 +420,7 @@ fn earlier(arguments: &Arguments, file: &Path) -> Result<(), Error> {
     let mut outputs = Outputs::beside(vec![file.to_path_buf()]);
     let sinks = arguments.files.open(&mut outputs)?;
     if rows.iter().any(|row| row.metric == "instructions") {
-        sinks.print(&benchmark.instructions(&sinks.style()))?;
+        sinks.show(benchmark.instructions())?;
     } else {
         let passed = tables(
             &sinks,
@@ -435,12 +428,13 @@ fn earlier(arguments: &Arguments, file: &Path) -> Result<(), Error> {
             arguments.baseline.as_deref(),
             Some(&rows),
         )?;
-        let from = format!("Measured by the machine that wrote {}.\n", shown(file));
-        sinks.print(&(benchmark.variants(&sinks.style()) + &from))?;
-        sinks.write(&rows)?;
+        let from = format!("Measured by the machine that wrote {}.", shown(file));
+        sinks.show(benchmark.variants())?;
+        sinks.show(vec![Block::text(from)])?;
+        sinks.write(&rows, titled(TITLE))?;
         return passed;
     }
-    sinks.write(&rows)
+    sinks.write(&rows, titled(TITLE))
 }
 
 /// Runs rounds of a workload for callgrind. Prints the number of operations, unless the contender cannot run it.

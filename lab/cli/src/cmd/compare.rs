@@ -33,9 +33,10 @@ use everybuddy_measure::rows::table::Which;
 use everybuddy_measure::rows::{Row, comparison as rows};
 use everybuddy_measure::size::Size;
 use everybuddy_measure::sizes;
+use everybuddy_page::document::Block;
 
 use self::earlier::Earlier;
-use super::files::{Files, Sinks};
+use super::files::{Files, Sinks, titled};
 use super::numbers::{at_least_one, threads};
 use super::start::Start;
 
@@ -90,10 +91,6 @@ pub(super) struct Arguments {
     /// Set the seed of the order in which systems take turns, and of a start that is drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-
-    /// Write a page with tables and charts to FILE [default: everybuddy-report.html]
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
 
     /// Do not write a page
     #[arg(long, conflicts_with = "html")]
@@ -152,10 +149,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         inputs.extend(library::file(name)?);
     }
     let mut outputs = Outputs::beside(inputs);
-    let sinks = arguments.files.open(&mut outputs)?;
+    let sinks = arguments.files.without_page(&mut outputs)?;
     let page = page(&arguments, &mut outputs, &sinks)?;
     let (scripts, subjects) = scripts(&arguments, names, page.is_some())?;
-    let print = |text: &str| sinks.print(text);
     let plan = |memory: Option<u64>, initial| ComparePlan {
         systems: systems.clone(),
         memory,
@@ -185,7 +181,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     }
     let host = HostInfo::look();
     let timer = Timer::calibrated();
-    let style = sinks.style();
     let which = which(&arguments);
     let plans: Vec<ComparePlan> = scripts
         .iter()
@@ -211,12 +206,12 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 .comparison(&scripts[at])?,
         };
         let answer = answer::of(&comparison, &rows, host.was_busy());
-        print(&show::comparison::text(
+        let answered = answer.as_ref();
+        sinks.show(show::comparison::blocks(
             &comparison,
             &rows,
-            answer.as_ref(),
+            answered,
             which,
-            &style,
         ))?;
         answers.push(answer);
         comparisons.push(comparison);
@@ -244,23 +239,23 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     })?;
     let kept = comparisons.iter().filter(|own| own.rounds == 0).count();
     if kept == 0 {
-        print(&show::comparison::closing(
+        sinks.show(show::comparison::closing(
             &comparisons,
             &results,
             &answers,
             which,
             &host,
             &timer,
-            &style,
         ))?;
     } else {
         // How disturbed the machine was is known of this run alone.
-        let legend = show::comparison::legend;
-        print(&legend(&comparisons, &results, &answers, which, &style))?;
-        print(&style.paragraph(&format!(
+        let legend = show::comparison::legend(&comparisons, &results, &answers, which);
+        sinks.show(legend)?;
+        let text = format!(
             "{kept} of {} comparisons were measured by other runs of this program, on the same kind of processor",
             comparisons.len()
-        )))?;
+        );
+        sinks.show(vec![Block::text(text)])?;
     }
     if let Some(page) = page {
         let occasion = Occasion {
@@ -279,7 +274,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             .collect();
         page.write(&report)?;
     }
-    sinks.write(&results.concat())
+    sinks.write(&results.concat(), titled(TITLE))
 }
 
 /// Returns a comparison on a trace as a cell of a run.
@@ -312,7 +307,7 @@ fn page(
     outputs: &mut Outputs,
     sinks: &Sinks,
 ) -> Result<Option<Page>, Error> {
-    match (&arguments.html, arguments.no_html) {
+    match (&arguments.files.html, arguments.no_html) {
         (Some(path), _) => Page::open(outputs, path).map(Some),
         (None, true) => Ok(None),
         (None, false) if sinks.take_output() => Ok(None),

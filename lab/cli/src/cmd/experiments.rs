@@ -32,7 +32,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let chosen = named(&arguments.names)?;
     if !arguments.json {
         return output::text(&if arguments.names.is_empty() {
-            experiments::list(&chosen)
+            experiments::listed(&chosen)
         } else {
             chosen
                 .iter()

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, value_parser};
 
-use crate::export::page::{Page, study};
 use crate::export::{Output, Outputs, earlier, refused};
 use crate::run::{self, Cell, Known, Run, RunOptions, Stage, missing};
+use crate::show::experiments::Results;
 use crate::show::{claims, experiments, output};
 use everybuddy_measure::Error;
 use everybuddy_measure::claim::{Claim, Verdict};
@@ -45,10 +45,6 @@ pub(super) struct Arguments {
     #[command(flatten)]
     files: Files,
 
-    /// Write figures, tables and verdicts to FILE as a page
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-
     /// Write the figures to this directory as NAME.svg
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
@@ -76,7 +72,7 @@ pub(super) struct Arguments {
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if arguments.names.is_empty() && arguments.rows.is_none() {
-        return output::text(&experiments::list(&named(&[])?));
+        return output::text(&experiments::listed(&named(&[])?));
     }
     let chosen = named(&arguments.names)?.into_iter();
     let earlier = arguments
@@ -97,13 +93,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut outputs = Outputs::beside(inputs(&arguments.names, &chosen, &arguments.rows));
     let sinks = arguments.files.open(&mut outputs)?;
     let mut pictures = pictures(&mut outputs, &arguments.svg, &chosen)?;
-    let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
     let conditions = Conditions {
         seed: arguments.seed,
         shrink: arguments.shrink,
     };
-    let print = |text: &str| sinks.print(text);
-    let style = sinks.style();
     let machine = match &arguments.rows {
         None => HostInfo::look(),
         Some(file) => HostInfo {
@@ -114,12 +107,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         },
     };
     let timer = Timer::calibrated();
-    let mut study = page
-        .is_some()
-        .then(|| study::study(&machine, &timer, &conditions));
     let mut exported: Vec<Vec<Row>> = vec![Vec::new(); chosen.len()];
     let mut judged: Vec<Judged> = vec![Vec::new(); chosen.len()];
-    let mut results: Vec<_> = chosen.iter().map(|_| None).collect();
     let mut show = |at: usize, rows: Vec<Row>| -> Result<(), Error> {
         let (own, picture) = (&chosen[at], pictures[at].take());
         let judge = |claim: &Claim| claim.judge(&own.name, &rows);
@@ -129,18 +118,17 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         };
         let verdicts: Option<Vec<(Claim, Verdict)>> =
             (conditions.shrink == 1).then(|| own.claims.iter().cloned().zip(found).collect());
-        let mut text = experiments::head(own, &style);
-        text += &experiments::tables(own, &rows, &style);
-        text += &experiments::verdicts(own, verdicts.as_deref(), &style);
-        print(&text)?;
-        let is_shown = picture.is_some() || study.is_some();
+        let is_shown = picture.is_some() || sinks.are_for_readers();
         let drawing = is_shown.then(|| list::draw(own, &rows)).flatten();
+        let results = Results {
+            experiment: own,
+            rows: &rows,
+            verdicts: verdicts.as_deref(),
+            drawing: drawing.as_ref(),
+        };
+        sinks.show(results.blocks()?)?;
         if let (Some(picture), Some(drawing)) = (picture, &drawing) {
             write(drawing, &own.name, picture)?;
-        }
-        if study.is_some() {
-            let result = study::experiment(own, &rows, drawing.as_ref(), verdicts.as_deref())?;
-            results[at] = Some(result);
         }
         exported[at] = rows;
         judged[at] = verdicts.unwrap_or_default();
@@ -155,7 +143,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             let table = |table: usize, known: &Known| match studies.concluded(table, known)? {
                 Ok(rows) => show(studies.order[table], rows),
                 Err(0) => Ok(()),
-                Err(ended) => print(&studies.unfinished(table, ended)),
+                Err(ended) => sinks.print(&studies.unfinished(table, ended)),
             };
             run.go(table, |stage| {
                 let work = |at: usize| studies.measure(at, &timer, stage);
@@ -174,13 +162,10 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         }
     }
     if earlier.is_none() {
-        print(&experiments::closing(&chosen, &machine, &timer, &style))?;
+        sinks.show(experiments::closing(&chosen, &machine, &timer))?;
     }
-    sinks.write(&exported.concat())?;
-    if let (Some(page), Some(study)) = (page, &mut study) {
-        study.experiments = results.into_iter().flatten().collect();
-        page.write_study(study)?;
-    }
+    let about = experiments::about(&chosen, &machine, &timer, &conditions);
+    sinks.write(&exported.concat(), about)?;
     let judged = chosen.iter().zip(&judged).flat_map(|(own, judged)| {
         let judged = judged.iter();
         judged.map(|(claim, verdict)| (own.name.as_str(), claim, verdict))

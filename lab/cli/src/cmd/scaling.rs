@@ -27,11 +27,11 @@ use everybuddy_trace::shown;
 
 use crate::export::{self, Outputs};
 use crate::run::{Run, RunOptions, missing};
-use crate::show::output::{self, Style};
+use crate::show::output;
 use crate::show::progress::Progress;
 use crate::show::scaling;
 
-use super::files::Files;
+use super::files::{Files, titled};
 use super::simulate;
 
 /// The loads: bursts that exceed most lists, batches that fit into most, and frames that another CPU frees.
@@ -108,6 +108,9 @@ pub(super) struct Arguments {
     files: Files,
 }
 
+/// The heading of the page.
+const TITLE: &str = "Calls per second, measured and predicted";
+
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     if let Some(file) = &arguments.rows {
@@ -124,7 +127,9 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         None => host::measure(&mut |what| output::note(&format!("measuring {what}")))?,
     };
     if arguments.locks {
-        return output::text(&scaling::locks(&machine, &Style::of_output(false))?);
+        let sinks = arguments.files.open(&mut Outputs::default())?;
+        sinks.show(scaling::locks(&machine)?)?;
+        return sinks.write(&[], titled("Programs that take turns at a lock"));
     }
     let plan = plan(&arguments, &machine)?;
     let bench = if arguments.predict {
@@ -144,8 +149,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         moved.iter().for_each(|moved| output::note(moved));
     }
     let host = (!arguments.predict).then(HostInfo::look);
-    sinks.print(&scaling::text(FRAMES, &rows, host.as_ref(), &sinks.style()))?;
-    sinks.write(&rows)
+    sinks.show(scaling::blocks(FRAMES, &rows, host.as_ref()))?;
+    sinks.write(&rows, titled(TITLE))
 }
 
 /// Shows the rows of an earlier run.
@@ -165,8 +170,8 @@ fn earlier(arguments: &Arguments, file: &Path) -> Result<(), Error> {
         processor: Some(format!("the machine that wrote {}", shown(file))),
         ..HostInfo::default()
     });
-    sinks.print(&scaling::text(FRAMES, &rows, host.as_ref(), &sinks.style()))?;
-    sinks.write(&rows)
+    sinks.show(scaling::blocks(FRAMES, &rows, host.as_ref()))?;
+    sinks.write(&rows, titled(TITLE))
 }
 
 /// Returns what is simulated.

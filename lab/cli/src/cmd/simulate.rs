@@ -15,17 +15,16 @@ use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::Size;
+use everybuddy_page::document::{Block, Document};
 use everybuddy_simulate::machines::variations;
 use everybuddy_simulate::plan::CellId;
 use everybuddy_simulate::sensitivity::differences;
 use everybuddy_simulate::{Frees, Load, Phases, Plan, Program, Scaling, Services, Zones};
 
-use crate::export::page::Page;
-use crate::export::page::simulated::{self as simulated_page, simulation};
 use crate::export::{self, Outputs};
 use crate::run::{Cell, Run, RunOptions, Stage, missing};
 use crate::show::limits::Limits;
-use crate::show::output::{self, Style};
+use crate::show::output;
 use crate::show::sensitivity::{self, Changed};
 use crate::show::simulated;
 
@@ -153,10 +152,6 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     timeline: Option<PathBuf>,
 
-    /// Write figures, tables and the machine to FILE as a page
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-
     #[command(flatten)]
     files: Files,
 }
@@ -218,7 +213,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let timeline = arguments.timeline.as_ref();
     let timeline = timeline.map(|path| outputs.open("--timeline", path));
     let timeline = timeline.transpose()?;
-    let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
     let others = if arguments.sensitivity {
         others(&plan)
     } else {
@@ -234,7 +228,6 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         let (own, more) = known.split_at(cells.len());
         plan.left(own) + missing(more)
     })?;
-    let style = sinks.style();
     let (mut rows, mut scalings) = (Vec::new(), Vec::new());
     let (mut changes, mut other_rows) = (Vec::new(), Vec::new());
     run.go(
@@ -243,7 +236,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 return Ok(());
             };
             let (rows, scalings) = plan.of_load(table, &rows[..cells.len()]);
-            sinks.print(&simulated::text(&plan, load, &scalings, &rows, &style))
+            sinks.show(simulated::blocks(&plan, load, &scalings, &rows))
         },
         |stage| {
             (rows, scalings) = simulate(&plan, 0, stage)?;
@@ -263,20 +256,18 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             "timeline written: {path}; open it at ui.perfetto.dev"
         ));
     }
-    let mut text = simulated::closing(&plan, &sinks.style());
+    sinks.show(simulated::closing(&machine, &plan))?;
     let limits = Limits::new(&scalings);
+    let mut about = simulated::about(&machine, &plan);
     if limits.loads() > 1 {
-        text += "\n";
-        text += &limits.text(&sinks.style());
+        sinks.show(vec![Block::Space])?;
+        sinks.show(limits.list())?;
+        about.blocks = limits.section();
     }
     if arguments.sensitivity {
         let most = plan.cpus.last().copied().unwrap_or(1);
-        text += "\n";
-        text += &sensitivity::text(&changes, most, &sinks.style());
-    }
-    sinks.print(&text)?;
-    if let Some(page) = page {
-        page.write_simulation(&simulation(&machine, &plan, &scalings, &rows))?;
+        sinks.show(vec![Block::Space])?;
+        sinks.show(sensitivity::blocks(&changes, most))?;
     }
     // The waits of the kernel are not predicted: their rows are of the platform `recorded`.
     let recorded = plan.loads.iter().filter_map(|load| match load {
@@ -284,7 +275,8 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         Load::Workload(_) => None,
     });
     let recorded = recorded.flat_map(|(name, waits)| export::trace::locks(name, waits));
-    sinks.write(&[rows, other_rows, recorded.collect()].concat())
+    let rows = [rows, other_rows, recorded.collect()].concat();
+    sinks.write(&rows, about)
 }
 
 /// Shows where systems stop scaling in the rows of earlier runs.
@@ -343,14 +335,15 @@ fn of_rows(arguments: &Arguments) -> Result<(), Error> {
         None => machine.to_string(),
     };
     let mut outputs = Outputs::beside(arguments.rows.clone());
-    let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
-    let mut text = Limits::new(&scalings).text(&Style::of_output(false));
-    text += &format!("Machine: {title}.\n");
-    output::text(&text)?;
-    if let Some(page) = page {
-        page.write_simulation(&simulated_page::of_rows(&title, &scalings))?;
-    }
-    Ok(())
+    let sinks = arguments.files.open(&mut outputs)?;
+    let limits = Limits::new(&scalings);
+    sinks.show(limits.list())?;
+    sinks.show(vec![Block::text(format!("Machine: {title}."))])?;
+    let about = Document {
+        blocks: limits.section(),
+        ..simulated::about_rows(&title)
+    };
+    sinks.write(&[], about)
 }
 
 /// Returns the plans that differ from `plan` in one assumption.

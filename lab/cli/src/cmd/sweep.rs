@@ -16,7 +16,7 @@ use everybuddy_measure::Error;
 use everybuddy_measure::rows::Row;
 use everybuddy_simulate::rows::of_cells;
 
-use super::files::{Files, Sinks};
+use super::files::{Files, Sinks, titled};
 use super::{Cli, Command, compare, simulate};
 use crate::export::Outputs;
 use crate::run::elsewhere::{self, Failure};
@@ -119,7 +119,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
             }
             let show = |known: &Known| {
                 let rows = joined(&grid, &cells, known);
-                sinks.print(&simulated::of_grid(&rows, &sinks.style()))
+                sinks.show(simulated::of_grid(&rows))
             };
             let (known, left) = runner.all(&cells, show)?;
             let rows = joined(&grid, &cells, &known);
@@ -129,7 +129,7 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 rows.len(),
                 shown(folder.path())
             ))?;
-            sinks.write(&rows)
+            sinks.write(&rows, titled("A grid of runs"))
         }
     }
 }
@@ -370,7 +370,8 @@ fn found(search: &Search, grid: &Grid, mut runner: Runner<'_>, sinks: Sinks) -> 
     sinks.print(&summary(search, &results, &ranked))?;
     let cells = grid.cells(std::slice::from_ref(&best.system))?;
     let known = finished(runner.commands.folder, &cells, &mut output::note);
-    sinks.write(&joined(grid, &cells, &known))
+    let title = "A search for the best system";
+    sinks.write(&joined(grid, &cells, &known), titled(title))
 }
 
 /// Describes the best systems.
@@ -408,9 +409,9 @@ mod tests {
     /// What the lists of a grid stand for, what chooses what is printed and written, and a state, which no grid has.
     #[rustfmt::skip]
     const OTHERS: &[&str] = &[
-        "all", "all-columns", "cell", "cpus", "csv", "help", "html", "jobs", "json", "machine", "no-html", "parquet",
-        "print-commands", "python", "ray", "resume", "rows", "seed", "seeds", "sensitivity", "start", "systems",
-        "timeline", "to-limit", "touch", "trace", "workloads",
+        "all", "all-columns", "cell", "cpus", "csv", "help", "html", "jobs", "json", "machine", "markdown", "no-html",
+        "parquet", "print-commands", "python", "ray", "resume", "rows", "seed", "seeds", "sensitivity", "start",
+        "systems", "timeline", "to-limit", "touch", "trace", "workloads",
     ];
 
     #[test]

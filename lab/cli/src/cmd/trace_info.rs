@@ -5,9 +5,8 @@
 //! # Invariants
 //! The numbers are those of [`everybuddy_trace::Statistics`].
 
-use std::path::PathBuf;
-
 use clap::Args;
+use everybuddy_page::document::Block;
 use everybuddy_trace::{LockWaits, Machine, Statistics, WaitsOnly, resolve};
 
 use crate::export::page::{Occasion, Page, Subject};
@@ -18,7 +17,7 @@ use everybuddy_measure::Error;
 use everybuddy_measure::library;
 use everybuddy_measure::replay::background_load::HostInfo;
 
-use super::files::Files;
+use super::files::{Files, Sinks, titled};
 use super::trace_file::read_any;
 
 /// Show statistics of a trace: its machine, orders, runs, lifetimes, memory in use.
@@ -35,20 +34,19 @@ pub(super) struct Arguments {
     #[command(flatten)]
     files: Files,
 
-    /// Write the statistics to FILE as a page with charts
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-
     /// Repair an invalid trace and report the repairs, instead of rejecting it
     #[arg(long)]
     lenient: bool,
 }
 
+/// The heading of the page.
+const TITLE: &str = "A page-allocation trace";
+
 /// Runs the command.
 pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
     let mut outputs = Outputs::beside(library::file(&arguments.trace)?.into_iter().collect());
-    let sinks = arguments.files.open(&mut outputs)?;
-    let page = Page::open_named(&mut outputs, arguments.html.as_deref())?;
+    let sinks = arguments.files.without_page(&mut outputs)?;
+    let page = Page::open_named(&mut outputs, arguments.files.html.as_deref())?;
     let read = read_any(&arguments.trace, arguments.lenient)?;
     if let (Some(waits), Some(waits_only)) = (LockWaits::of(&read), WaitsOnly::of(&read)) {
         if page.is_some() {
@@ -57,26 +55,28 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
                 read.name
             )));
         }
-        if !sinks.take_output() {
-            let machine = Machine::of(&read);
-            let text = trace::waits_only(&read.name, &waits, &waits_only, machine.as_ref());
-            output::text(&text)?;
-        }
-        return sinks.write(&export::trace::waits_only(&read.name, &waits));
+        let machine = Machine::of(&read);
+        let text = trace::waits_only(&read.name, &waits, &waits_only, machine.as_ref());
+        show(&sinks, text)?;
+        return sinks.write(
+            &export::trace::waits_only(&read.name, &waits),
+            titled(TITLE),
+        );
     }
     if let Some(text) = left_out::of(&read) {
         output::note(&format!("trace {}: {text}", read.name));
     }
     let resolved = resolve(&read)?;
     let statistics = Statistics::of(&read, &resolved);
-    if !sinks.take_output() {
-        let machine = Machine::of(&read);
-        output::text(&trace::text(&read.name, &statistics, machine.as_ref()))?;
-    }
+    let machine = Machine::of(&read);
+    show(
+        &sinks,
+        trace::text(&read.name, &statistics, machine.as_ref()),
+    )?;
     if let Some(page) = page {
         let machine = HostInfo::look();
         let occasion = Occasion {
-            title: "A page-allocation trace",
+            title: TITLE,
             machine: &machine,
             timer: None,
             seed: 0,
@@ -90,5 +90,14 @@ pub(super) fn run(arguments: Arguments) -> Result<(), Error> {
         page.write(&report)?;
     }
     let rows = export::trace::of(&read.name, &statistics);
-    sinks.write(&rows)
+    sinks.write(&rows, titled(TITLE))
+}
+
+/// Shows a text, unless a file is standard output: rows then say everything.
+fn show(sinks: &Sinks, text: String) -> Result<(), Error> {
+    if sinks.take_output() {
+        sinks.keep(vec![Block::Verbatim(text)]);
+        return Ok(());
+    }
+    sinks.print(&text)
 }

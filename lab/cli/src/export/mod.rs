@@ -1,4 +1,4 @@
-//! Results for other programs: tidy rows, one measurement each.
+//! Results in files: for other programs tidy rows, one measurement each; for readers pages.
 //!
 //! Every command exports the same columns in every format. To add a format, add a file with a function from rows to
 //! bytes, and a line in [`Format`].
@@ -17,7 +17,6 @@ pub mod trace;
 use std::path::Path;
 
 use everybuddy_measure::Error;
-use everybuddy_measure::error::STANDARD_OUTPUT;
 use everybuddy_measure::rows::{self, Row};
 
 use crate::commit;
@@ -47,61 +46,55 @@ impl Format {
     }
 
     /// Encodes rows.
-    fn encode(self, rows: &[Row]) -> Result<Vec<u8>, std::io::Error> {
-        match self {
+    ///
+    /// # Errors
+    /// Returns [`Error::Broken`] if a row's metric is not defined, or if the format cannot have it.
+    pub fn encode(self, rows: &[Row]) -> Result<Vec<u8>, Error> {
+        rows::checked(rows)?;
+        let rows = &commit::named(rows);
+        let encoded = match self {
             Format::Parquet => parquet::encode(rows),
             Format::Json => json::encode(rows),
             Format::Csv => csv::encode(rows),
-        }
+        };
+        encoded.map_err(|cause| Error::Broken(format!("{}: {cause}", self.option())))
     }
 }
 
-/// The destination of rows.
+/// The destination of results.
 #[derive(Debug)]
 pub enum Sink {
-    /// To standard output (`-`).
-    Output(Format),
-    /// To a file, which appears when it is complete.
-    File(Format, Output),
+    /// Standard output (`-`).
+    Output,
+    /// A file, which appears when it is complete.
+    File(Output),
 }
 
 impl Sink {
-    /// Prepares a destination, so that an impossible one is rejected before the work starts.
+    /// Prepares the destination that an option names, so that an impossible one is rejected before the work starts.
     ///
     /// # Errors
     /// Like [`Outputs::open`].
-    pub fn open(outputs: &mut Outputs, format: Format, path: &Path) -> Result<Sink, Error> {
+    pub fn open(outputs: &mut Outputs, option: &str, path: &Path) -> Result<Sink, Error> {
         if path == Path::new("-") {
-            return Ok(Sink::Output(format));
+            return Ok(Sink::Output);
         }
-        let file = outputs.open(format.option(), path)?;
-        Ok(Sink::File(format, file))
+        outputs.open(option, path).map(Sink::File)
     }
 
-    /// Returns `true` if the rows go to standard output.
+    /// Returns `true` for standard output.
     pub fn is_output(&self) -> bool {
-        matches!(self, Sink::Output(_))
+        matches!(self, Sink::Output)
     }
 
-    /// Writes all rows.
+    /// Writes everything.
     ///
     /// # Errors
-    /// Returns [`Error::Write`], with no file left behind, or [`Error::Broken`] if a row's metric is not defined.
-    pub fn write(self, rows: &[Row]) -> Result<(), Error> {
-        rows::checked(rows)?;
-        let rows = &commit::named(rows);
+    /// Returns [`Error::Write`], with no file left behind.
+    pub fn write(self, bytes: &[u8]) -> Result<(), Error> {
         match self {
-            Sink::Output(format) => {
-                let bytes = format
-                    .encode(rows)
-                    .map_err(|e| Error::stream(STANDARD_OUTPUT, e))?;
-                crate::show::output::bytes(&bytes)
-            }
-            Sink::File(format, file) => {
-                let bytes = format.encode(rows);
-                let bytes = bytes.map_err(|cause| outputs::refused(file.path(), cause))?;
-                file.finish(&bytes)
-            }
+            Sink::Output => crate::show::output::bytes(bytes),
+            Sink::File(file) => file.finish(bytes),
         }
     }
 }

@@ -121,8 +121,9 @@ pub(crate) fn print(commands: &[Vec<String>]) -> Result<(), Error> {
 /// Options without a value that are not those of a command of one cell.
 const FLAGS: [&str; 1] = ["--print-commands"];
 /// Such options with a value: where cells run, and files, which are of all cells.
-const VALUES: [&str; 7] = [
+const VALUES: [&str; 8] = [
     "--ray",
+    "--markdown",
     "--python",
     "--json",
     "--csv",

@@ -267,8 +267,7 @@ fn effects(context: &Context<'_>, settings: &Settings, advice: &Advice) -> Strin
         plain("refills", ["refills and", "drains per s"], texts(&|own| rate(own.moves))),
         plain("buffered", ["idle in lists", "at most, MiB"], idle),
     ];
-    let competing = 0..names.len();
-    table::text(&names, &columns, competing, &context.style)
+    table::words(&names, &columns, &context.style)
 }
 
 /// Names a setting.

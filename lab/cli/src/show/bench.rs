@@ -9,7 +9,8 @@ use std::collections::HashMap;
 
 use everybuddy_workload::{Variant, WORKLOADS, WorkloadInfo};
 
-use super::output::Style;
+use everybuddy_page::document::{Block, Look, Section};
+
 use super::table::{self, Better, Column};
 use everybuddy_measure::bench::outcome::extremes;
 use everybuddy_measure::bench::ratio::Ratio;
@@ -165,44 +166,53 @@ impl<'b> Benchmark<'b> {
         places
     }
 
-    /// Renders the tables of all measured workloads.
-    pub fn times(&self, style: &Style) -> String {
-        self.tables(style, |workload| self.time_columns(workload))
+    /// Returns the tables of all measured workloads.
+    pub fn times(&self) -> Vec<Block> {
+        self.tables("", |workload| self.time_columns(workload))
     }
 
-    /// Renders the same tables with ratios to the contender at `baseline`. A ratio whose interval over the rounds
+    /// Returns the same tables with ratios to the contender at `baseline`. A ratio whose interval over the rounds
     /// contains 1 is marked `=`.
-    pub fn relative(&self, baseline: usize, style: &Style) -> String {
+    pub fn relative(&self, baseline: usize) -> Vec<Block> {
         let name = &self.names[baseline];
         let text = format!(
             "Time relative to {name}: median of the ratios within each round; =: not significant, the rounds \
              disagree"
         );
-        let tables = self.tables(style, |workload| self.ratio_columns(workload, baseline));
-        format!("{}\n{tables}", style.paragraph(&text))
+        let mut blocks = vec![Block::text(text), Block::Space];
+        let over = format!(" over {name}");
+        blocks.extend(self.tables(&over, |workload| self.ratio_columns(workload, baseline)));
+        blocks
     }
 
-    /// Renders the headline and the table of each workload.
-    fn tables(&self, style: &Style, columns: impl Fn(&WorkloadInfo) -> Vec<Column>) -> String {
-        let mut out = String::new();
+    /// Returns the headline and the table of each workload. `over` is at the end of the names of sections.
+    fn tables(&self, over: &str, columns: impl Fn(&WorkloadInfo) -> Vec<Column>) -> Vec<Block> {
+        let mut blocks = Vec::new();
         for workload in WORKLOADS {
             let columns = columns(workload);
             if columns.is_empty() {
                 continue;
             }
-            out += &style.paragraph(&format!("{}: {}", workload.name, workload.summary));
+            let section = Section {
+                name: format!("{}{over}", workload.name),
+                title: workload.summary.to_string(),
+                source: String::new(),
+            };
+            blocks.push(Block::Section(section).on_page());
+            let text = format!("{}: {}", workload.name, workload.summary);
+            blocks.push(Block::text(text).in_terminal());
             // Wide workloads are split into several tables of equal width.
             let tables = columns.len().div_ceil(MOST_COLUMNS).max(1);
             for part in columns.chunks(columns.len().div_ceil(tables).max(1)) {
-                out += &self.lay_out(part, style);
-                out.push('\n');
+                blocks.extend([self.table(part), Block::Space]);
             }
         }
-        out
+        blocks
     }
 
-    fn lay_out(&self, columns: &[Column], style: &Style) -> String {
-        table::text(&self.names, columns, self.floors..self.names.len(), style)
+    fn table(&self, columns: &[Column]) -> Block {
+        let competing = self.floors..self.names.len();
+        Block::Table(table::table(&self.names, columns, competing))
     }
 
     fn time_columns(&self, workload: &WorkloadInfo) -> Vec<Column> {
@@ -297,21 +307,27 @@ impl<'b> Benchmark<'b> {
     }
 
     /// Describes the variants.
-    pub fn variants(&self, style: &Style) -> String {
+    pub fn variants(&self) -> Vec<Block> {
         let mut named: Vec<&Variant> = WORKLOADS
             .iter()
             .flat_map(|workload| self.places(workload))
             .map(|place| place.0)
             .collect();
         named.dedup_by_key(|variant| variant.name);
-        let lines = named
-            .iter()
-            .map(|variant| style.wrapped(&format!("  {}", variant.name), 24, variant.summary));
-        format!("Workloads\n{}", lines.collect::<String>())
+        let line = |own: &&Variant| Block::entry(format!("  {}", own.name), 24, own.summary);
+        let section = Section {
+            name: "workloads".to_string(),
+            ..Section::default()
+        };
+        let heads = [
+            Block::Section(section).on_page(),
+            Block::text("Workloads").in_terminal(),
+        ];
+        heads.into_iter().chain(named.iter().map(line)).collect()
     }
 
-    /// Renders the table of start-up times.
-    pub fn starts(&self, style: &Style) -> String {
+    /// Returns the table of start-up times.
+    pub fn starts(&self) -> Vec<Block> {
         let place = ("start", 1);
         let millis = |nanos: &Option<f64>| nanos.map(|nanos| nanos / 1e6);
         let times = self.values(place, "all", ("start_time", "p50"), None);
@@ -334,12 +350,22 @@ impl<'b> Benchmark<'b> {
                 *text = "unknown".to_string();
             }
         }
-        let text = self.lay_out(&columns, style);
-        format!("start: a million frames (4 GiB), metadata in fresh memory\n{text}\n")
+        let title = "a million frames (4 GiB), metadata in fresh memory";
+        let section = Section {
+            name: "start".to_string(),
+            title: title.to_string(),
+            source: String::new(),
+        };
+        vec![
+            Block::Section(section).on_page(),
+            Block::text(format!("start: {title}")).in_terminal(),
+            self.table(&columns),
+            Block::Space,
+        ]
     }
 
-    /// Renders the table of instruction counts: one line per contender, one column per workload.
-    pub fn instructions(&self, style: &Style) -> String {
+    /// Returns the tables of instruction counts: one line per contender, one column per workload.
+    pub fn instructions(&self) -> Vec<Block> {
         let mut columns = Vec::new();
         for (variant, threads) in WORKLOADS.iter().flat_map(|workload| self.places(workload)) {
             let (head, rest) = variant.name.split_once(':').unwrap_or((variant.name, ""));
@@ -349,14 +375,12 @@ impl<'b> Benchmark<'b> {
             let whole = |count| format!("{count:.0}");
             columns.push(column(metric.0, head, values, &whole));
         }
-        let mut out =
-            "instructions per operation (half a pair), one thread, counted by callgrind\n"
-                .to_string();
+        let title = "instructions per operation (half a pair), one thread, counted by callgrind";
+        let mut blocks = vec![Block::text(title)];
         for part in columns.chunks(MOST_COLUMNS) {
-            out += &self.lay_out(part, style);
-            out.push('\n');
+            blocks.extend([self.table(part), Block::Space]);
         }
-        out
+        blocks
     }
 
     /// Returns the sum of a count over all cells.
@@ -462,19 +486,29 @@ pub fn verdicts(verdicts: &[Verdict]) -> String {
     out
 }
 
-/// Renders the notes on the method.
+/// Returns the notes on the method.
 pub fn closing(
     plan: &BenchPlan,
     benchmark: &Benchmark<'_>,
     huge: Option<f64>,
     machine: &HostInfo,
     timer: &Timer,
-    style: &Style,
-) -> String {
+) -> Vec<Block> {
     let (counted, dropped) = (benchmark.sum("sections"), benchmark.sum("sections_dropped"));
     let spread = benchmark.spread() * 100.0;
-    let mut out = benchmark.variants(style);
-    out += "\nNotes\n";
+    let mut blocks = benchmark.variants();
+    let section = Section {
+        name: "notes".to_string(),
+        ..Section::default()
+    };
+    blocks.extend([
+        Block::Space,
+        Block::Section(section).on_page(),
+        Block::text("Notes").in_terminal(),
+    ]);
+    let mut note = |head: &str, text: String| {
+        blocks.push(Block::entry(format!("  {head}"), 12, text));
+    };
     let frames = size::frames(plan.memory.free());
     let initial = match &plan.memory.initial {
         Initial::As(map) => format!(", those that are free in {}", map.described()),
@@ -492,10 +526,9 @@ pub fn closing(
         None => String::new(),
     };
     let threads_note = "per thread while all threads run";
-    out += &style.wrapped(
-        "  numbers",
-        12,
-        &format!(
+    note(
+        "numbers",
+        format!(
             "nanoseconds per pair of one allocation and one free (burst: per call; churn: per \
              operation; touch: per frame, with its use), {threads_note}; median of {} rounds. nT: on n \
              pinned threads. Empty: unsupported, or most requests fail. {frames} of frames{initial}, {}.{lists}",
@@ -503,15 +536,16 @@ pub fn closing(
             match (plan.variants.iter().any(|own| own.touches), huge) {
                 (false, _) => "which are never touched".to_string(),
                 (true, None) => "which are used".to_string(),
-                (true, Some(huge)) =>
-                    format!("which are used, {:.0} % of them in huge pages", huge * 100.0),
+                (true, Some(huge)) => format!(
+                    "which are used, {:.0} % of them in huge pages",
+                    huge * 100.0
+                ),
             },
         ),
     );
-    out += &style.wrapped(
-        "  trust",
-        12,
-        &format!(
+    note(
+        "trust",
+        format!(
             "half of the cells vary by less than {spread:.0} % from round to round ((maximum - minimum) / \
              median). {} sections were measured; {} more were dropped because of a context switch or \
              little overlap of the threads{}. The cost of the timer, {:.1} ns, is subtracted.",
@@ -520,7 +554,8 @@ pub fn closing(
             match benchmark.sum("rounds_disturbed") {
                 0 => String::new(),
                 1 => "; 1 cell, marked ~, had only disturbed sections in some round".to_string(),
-                cells => format!("; {cells} cells, marked ~, had only disturbed sections in some round"),
+                cells =>
+                    format!("; {cells} cells, marked ~, had only disturbed sections in some round"),
             },
             timer.mean(),
         ),
@@ -532,19 +567,19 @@ pub fn closing(
             "{least} to {most} ns to the other CPU and back (median {middle}), before each round on several threads: \
              {ROUND_TRIP} in the rows"
         );
-        out += &style.wrapped("  line", 12, &text);
+        note("line", text);
     }
     let processor = machine.processor.as_deref().unwrap_or("unknown processor");
     let cores = machine
         .cores
         .map_or(String::new(), |c| format!(", {}", size::cpus(c as u64)));
-    out += &style.wrapped("  machine", 12, &format!("{processor}{cores}"));
+    note("machine", format!("{processor}{cores}"));
     if machine.was_busy() {
         let load = machine.load.unwrap_or(0.0);
         let text = format!(
             "the machine was busy (load {load:.1} before the run): ratios are more reliable than times"
         );
-        out += &style.warning(&style.wrapped("  beware", 12, &text));
+        blocks.push(Block::entry("  beware", 12, text).looking(Look::Warning));
     }
-    out
+    blocks
 }

@@ -6,51 +6,27 @@
 //! A verdict is a word, never a colour alone.
 
 use everybuddy_measure::Error;
-use everybuddy_measure::claim::{Claim, State, Verdict};
+use everybuddy_measure::claim::{Claim, Verdict};
 
-use super::output::Style;
+use everybuddy_page::document::{Block, Section};
 
-/// The width of the column of verdicts.
-const INDENT: usize = 17;
+use super::document::judged;
 
-/// Writes claims with their verdicts, and a line for each case.
-pub fn text(verdicts: &[(Claim, Verdict)], style: &Style) -> String {
-    let mut out = String::new();
-    for (claim, verdict) in verdicts {
-        let text = style.wrapped(verdict.word(claim), INDENT, &claim.text);
-        out += &match verdict.state {
-            State::Pass => text,
-            _ => style.warning(&text),
-        };
-        for (state, case) in &verdict.cases {
-            let mark = match state {
-                State::Pass => "+",
-                State::Inconclusive => "?",
-                State::Fail => "-",
-            };
-            out += &style.wrapped(&format!("{:INDENT$}{mark}", ""), INDENT + 2, case);
-        }
-        if let (State::Fail, Some(why)) = (verdict.state, &claim.differs) {
-            out += &style.wrapped("", INDENT + 2, &format!("why: {why}"));
-            for case in &verdict.beyond {
-                let text = format!("further off than recorded: {case}");
-                out += &style.wrapped("", INDENT + 2, &text);
-            }
-        }
-    }
-    out
-}
-
-/// Writes the claims of a benchmark under a headline, if any was judged.
-pub fn listed(verdicts: &[(Claim, Verdict)], style: &Style) -> String {
+/// Returns the claims of a benchmark under a headline, if any was judged.
+pub fn listed(verdicts: &[(Claim, Verdict)]) -> Vec<Block> {
     if verdicts.is_empty() {
-        String::new()
-    } else {
-        format!(
-            "Claims (docs/metrics.md says how they are judged)\n{}\n",
-            text(verdicts, style)
-        )
+        return Vec::new();
     }
+    let section = Section {
+        name: "claims".to_string(),
+        ..Section::default()
+    };
+    vec![
+        Block::Section(section).on_page(),
+        Block::text("Claims (docs/metrics.md says how they are judged)"),
+        Block::Claims(verdicts.iter().map(judged).collect()),
+        Block::Space,
+    ]
 }
 
 /// Gives the error of a run in which a claim failed that was not known to; each claim comes with what it belongs to.
@@ -81,8 +57,11 @@ pub fn none_failed<'v>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show::document::text;
+    use crate::show::output::Style;
+    use everybuddy_measure::claim::State;
 
-    fn judged(state: State, more: &str, beyond: &[&str]) -> (Claim, Verdict) {
+    fn verdict(state: State, more: &str, beyond: &[&str]) -> (Claim, Verdict) {
         let text = format!(
             "kind = 'bound'\ntext = 'It is fast.'\nmetric = 'latency'\nstatistic = 'p50'\nsystems = []\n\
              at_most = 1\n{more}"
@@ -108,8 +87,9 @@ mod tests {
             (State::Fail, known, &[], "known deviation ", false),
             (State::Fail, known, &far, "FAIL ", true),
         ] {
-            let all = [judged(state, more, beyond)];
-            let text = text(&all, &Style::PLAIN);
+            let all = [verdict(state, more, beyond)];
+            let claims = Block::Claims(all.iter().map(super::judged).collect());
+            let text = text(&[claims], &Style::PLAIN);
             assert!(text.starts_with(word), "{text}");
             assert!(text.contains("hot: bs 2.00"), "{text}");
             assert_eq!(text.contains("why: it is slow"), !more.is_empty());
@@ -117,6 +97,6 @@ mod tests {
             let result = none_failed(all.iter().map(|(claim, verdict)| ("x", claim, verdict)));
             assert_eq!(result.is_err(), fails);
         }
-        assert!(listed(&[], &Style::PLAIN).is_empty());
+        assert!(listed(&[]).is_empty());
     }
 }

@@ -10,10 +10,10 @@ use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::replay::outcome::median;
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size::{bytes, count};
+use everybuddy_page::document::Block;
 use everybuddy_simulate::machines::Machine;
 
 use super::bench::nanos;
-use super::output::Style;
 use super::table;
 
 /// The shortest time that is not taken for a step of the clock, in ns.
@@ -21,14 +21,13 @@ const STEP: f64 = 0.5;
 /// A prediction that is wrong by more than this factor is marked.
 const FACTOR: f64 = 2.0;
 
-/// Renders the answer, a table, and how it was measured.
-pub fn text(
+/// Returns the answer, a table, and how it was measured.
+pub fn blocks(
     plan: &ColdPlan,
     results: &ColdResults,
     rows: &[Row],
     (machine, host): (Option<&Machine>, &HostInfo),
-    style: &Style,
-) -> String {
+) -> Vec<Block> {
     let names: Vec<String> = plan.contenders.iter().map(ContenderSpec::name).collect();
     let mut columns = Vec::new();
     let mut verdicts = Vec::new();
@@ -68,20 +67,23 @@ pub fn text(
             ));
         }
     }
-    let mut out = style.paragraph(&answer(plan, results));
-    out += "\n";
-    out += &table::text(&names, &columns, 0..0, style);
-    out += "\n";
+    let mut blocks = vec![
+        Block::text(answer(plan, results)),
+        Block::Space,
+        Block::Table(table::table(&names, &columns, 0..names.len())),
+        Block::Space,
+    ];
     if let Some(machine) = machine.filter(|_| !verdicts.is_empty()) {
         let head = format!(
             "After each colon: predicted by a simulation of the machine {}; ! is wrong by more than a factor of \
              {FACTOR}.",
             machine.name
         );
-        out += &style.paragraph(&head);
-        out += &(verdicts.join("\n") + "\n");
+        blocks.push(Block::text(head));
+        blocks.push(Block::Verbatim(verdicts.join("\n") + "\n"));
     }
-    out + &style.paragraph(&method(results, host))
+    blocks.push(Block::text(method(results, host)));
+    blocks
 }
 
 fn is_near(ratio: f64) -> bool {

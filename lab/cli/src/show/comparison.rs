@@ -18,54 +18,63 @@ use everybuddy_measure::rows::Row;
 use everybuddy_measure::rows::table::{self, OVERHEAD, Table, Which};
 use everybuddy_measure::size;
 
-use super::output::{self, Style};
+use everybuddy_page::document::{Block, Look, Section};
+
+use super::output;
 use super::table as show;
 
-/// Renders the headline, the answer and the table of a trace.
-pub fn text(
+/// Returns the headline, the answer and the table of a trace.
+pub fn blocks(
     comparison: &Comparison,
     rows: &[Row],
     answer: Option<&Answer>,
     which: Which,
-    style: &Style,
-) -> String {
-    let mut out = headline(comparison, style);
-    if let Some(answer) = answer {
-        out += &self::answer(answer, style);
-    }
+) -> Vec<Block> {
+    let section = Section {
+        name: comparison.trace.clone(),
+        ..Section::default()
+    };
+    let mut blocks = vec![
+        Block::Section(section).on_page(),
+        Block::title(&comparison.trace, headline(comparison)),
+    ];
+    blocks.extend(answer.into_iter().flat_map(self::answer));
     let Table {
         names,
         competing,
         columns,
     } = table::compared(rows, which, comparison.threads);
-    out += &show::text(&names, &columns, competing, style);
+    blocks.push(Block::Table(show::table(&names, &columns, competing)));
     // An earlier run, of which only rows are left, has no systems.
     if !comparison.systems.is_empty() {
-        out += &parameters(comparison, style);
+        blocks.push(parameters(comparison));
     }
-    out.push('\n');
-    out
+    blocks.push(Block::Space);
+    blocks
 }
 
-/// Renders the legend of all columns that the tables have, and the rules of the answers, each once.
+/// Returns the legend of all columns that the tables have, and the rules of the answers, each once.
 pub fn legend(
     comparisons: &[Comparison],
     rows: &[Vec<Row>],
     answers: &[Option<Answer>],
     which: Which,
-    style: &Style,
-) -> String {
+) -> Vec<Block> {
     let tables = comparisons.iter().zip(rows);
     let tables: Vec<Table> = tables
         .map(|(comparison, rows)| table::compared(rows, which, comparison.threads))
         .collect();
     let columns = tables.iter().flat_map(|table| &table.columns);
+    let section = Section {
+        name: "legend".to_string(),
+        ..Section::default()
+    };
+    let mut blocks = vec![Block::Section(section).on_page()];
     let mut heads: Vec<String> = Vec::new();
-    let mut out = String::new();
     for column in columns {
         let head = column.head.join(" ");
         if !heads.contains(&head) {
-            out += &style.wrapped(&head, 22, &column.legend);
+            blocks.push(Block::entry(&head, 22, &*column.legend));
             heads.push(head);
         }
     }
@@ -77,18 +86,18 @@ pub fn legend(
     if !apart.is_empty() {
         let names: Vec<&str> = apart.into_iter().collect();
         let meaning = "not judged: no kernel has such lists without locks";
-        out += &style.wrapped(&names.join(", "), 22, meaning);
+        blocks.push(Block::entry(names.join(", "), 22, meaning));
     }
     let meaning = "the same replay with no allocator; all other times include it";
-    out += &style.wrapped(OVERHEAD, 22, meaning);
+    blocks.push(Block::entry(OVERHEAD, 22, meaning));
     let mut rules: Vec<&str> = Vec::new();
     for Answer { rule, .. } in answers.iter().flatten() {
         if !rules.contains(&rule.as_str()) {
-            out += &style.wrapped("answer", 22, rule);
+            blocks.push(Block::entry("answer", 22, rule));
             rules.push(rule);
         }
     }
-    out
+    blocks
 }
 
 /// Describes the threads and the memory of a replay in a sentence.
@@ -138,7 +147,8 @@ fn threads(comparison: &Comparison) -> String {
     }
 }
 
-fn headline(comparison: &Comparison, style: &Style) -> String {
+/// Returns the conditions, which follow the name of the trace.
+fn headline(comparison: &Comparison) -> String {
     let Comparison {
         events,
         peak_frames,
@@ -158,39 +168,35 @@ fn headline(comparison: &Comparison, style: &Style) -> String {
         Some(machine) => format!(" · {machine}"),
         None => String::new(),
     };
-    let what = format!(
-        "{}  {} calls · peak {}{machine} · managed {}{initial} · {threads}",
-        comparison.trace,
+    format!(
+        " {} calls · peak {}{machine} · managed {}{initial} · {threads}",
         size::count(u64::from(*events)),
         size::frames(*peak_frames),
         room(memory),
-    );
-    // The name is made bold after wrapping, so that no escape code counts as text.
-    let text = style.paragraph(&what);
-    let rest = text.strip_prefix(&comparison.trace).unwrap_or(&text);
-    style.bold(&comparison.trace) + rest
+    )
 }
 
-/// Renders the answer: which system to take, whether it matters, what to do next, and the others that one could choose.
-fn answer(answer: &Answer, style: &Style) -> String {
+/// Returns the answer: which system to take, whether it matters, what to do next, and the others that one could choose.
+fn answer(answer: &Answer) -> Vec<Block> {
     let names = answer.systems.iter().map(|(name, _)| name.chars().count());
     let indent = names.max().unwrap_or(0).max("matters".len()) + 2;
-    let mut out = style.entry("answer", indent, &answer.summary);
-    let entry = |name: &str, text: &str| match text {
-        "" => String::new(),
-        text => style.entry(name, indent, text),
-    };
-    out += &entry("matters", &answer.matters);
-    out += &entry("next", &answer.next);
-    for (name, text) in &answer.systems {
-        out += &entry(name, text);
-    }
-    out += &entry("slower", &answer.slower);
-    out + &style.entry("unknown", indent, &answer.limits) + "\n"
+    let systems = answer.systems.iter();
+    let systems = systems.map(|(name, text)| (name.as_str(), text.as_str()));
+    let entries = [
+        ("answer", answer.summary.as_str()),
+        ("matters", &answer.matters),
+        ("next", &answer.next),
+    ];
+    let entries = entries.into_iter().chain(systems);
+    let entries = entries.chain([("slower", answer.slower.as_str())]);
+    let entries = entries.filter(|(_, text)| !text.is_empty());
+    let entries = entries.chain([("unknown", answer.limits.as_str())]);
+    let entry = |(name, text)| Block::entry(name, indent, text).looking(Look::Entry);
+    entries.map(entry).chain([Block::Space]).collect()
 }
 
-/// Renders the line below the table: the effective parameters of the systems on this machine.
-fn parameters(comparison: &Comparison, style: &Style) -> String {
+/// Returns the line below the table: the effective parameters of the systems on this machine.
+fn parameters(comparison: &Comparison) -> Block {
     let systems = comparison.systems.iter();
     let parts: Vec<String> = systems
         .map(|outcome| {
@@ -202,11 +208,10 @@ fn parameters(comparison: &Comparison, style: &Style) -> String {
             }
         })
         .collect();
-    let text = style.wrapped("", 1, &parts.join("\u{a0}· "));
-    text.lines().map(|line| style.dim(line) + "\n").collect()
+    Block::entry("", 1, parts.join("\u{a0}· ")).looking(Look::Dim)
 }
 
-/// Renders the legend and the notes on the method, below all tables.
+/// Returns the legend and the notes on the method, below all tables.
 pub fn closing(
     comparisons: &[Comparison],
     rows: &[Vec<Row>],
@@ -214,8 +219,7 @@ pub fn closing(
     which: Which,
     machine: &HostInfo,
     timer: &Timer,
-    style: &Style,
-) -> String {
+) -> Vec<Block> {
     let several_threads = comparisons.iter().any(|c| c.threads > 1);
     let rounds = comparisons
         .first()
@@ -224,16 +228,17 @@ pub fn closing(
         .iter()
         .map(|comparison| comparison.switches)
         .sum();
-    let mut out = legend(comparisons, rows, answers, which, style);
+    let mut blocks = legend(comparisons, rows, answers, which);
     let is_linux = |row: &Row| row.name() == choice::LINUX;
     if rows.iter().flatten().any(is_linux) {
         let meaning = "today's Linux, with the locks of its lists";
-        out += &style.wrapped(choice::LINUX, 22, meaning);
+        blocks.push(Block::entry(choice::LINUX, 22, meaning));
     }
     if which == Which::Default {
-        out += "--all-columns shows the other columns; --json, --csv and --parquet FILE export all numbers\n";
+        let text = "--all-columns shows the other columns; --json, --csv and --parquet FILE export all numbers";
+        blocks.push(Block::text(text).in_terminal());
     }
-    out.push('\n');
+    blocks.push(Block::Space);
     let how = format!(
         "Each call is replayed as the traced program made it. The systems take turns in {rounds} rounds, \
          each pass on a new system; {} (docs/metrics.md). Counts come from a separate pass. \
@@ -246,10 +251,10 @@ pub fn closing(
         timer.mean(),
         timer.floor(),
     );
-    out += &style.wrapped("measured", 10, &how);
+    blocks.push(Block::entry("measured", 10, how));
     let mut on = output::machine(machine);
     on.push(format!("switched out {switches} times while timed"));
-    out += &style.wrapped("machine", 10, &on.join(" · "));
+    blocks.push(Block::entry("machine", 10, on.join(" · ")));
     if machine.was_busy() {
         let counts = if several_threads {
             "counts vary little"
@@ -260,7 +265,7 @@ pub fn closing(
             "other programs were running: the order and the ratios are more reliable than the times; \
              {counts}"
         );
-        out += &style.warning(&style.wrapped("busy", 10, &busy));
+        blocks.push(Block::entry("busy", 10, busy).looking(Look::Warning));
     }
-    out
+    blocks
 }

@@ -8,15 +8,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use everybuddy_page::simulation::{Cell, Grid};
+use everybuddy_page::document::{Block, Cell, Grid, Section, Table};
 use everybuddy_simulate::Scaling;
 
-use super::output::Style;
+use super::simulated::texts;
 
 /// What both forms say below the limits.
 const NOTE: &str = "A limit is the number of CPUs beyond which twice as many bring less than 1.2 times the calls. The \
                     cause is the part of the metadata on which calls spend most of their time with memory there. The \
                     tasks of a trace can limit every system.";
+/// The title of both forms.
+const TITLE: &str = "Where each system stops scaling, and why, simulated";
 /// What stands for the cause where rows do not have it.
 const UNKNOWN: &str = "cause not recorded";
 
@@ -54,11 +56,26 @@ impl<'s> Limits<'s> {
         self.loads.len()
     }
 
-    /// Renders for each load the systems by their limits, the largest one first, and by their causes.
-    pub fn text(&self, style: &Style) -> String {
-        let mut out = style.bold("Where each system stops scaling, and why, simulated") + "\n";
+    /// Returns the limits as a section of a page.
+    pub fn section(&self) -> Vec<Block> {
+        let section = Section {
+            name: "limits".to_string(),
+            title: TITLE.to_string(),
+            source: String::new(),
+        };
+        vec![
+            Block::Section(section),
+            Block::Grid(self.grid()),
+            Block::Table(self.table()),
+        ]
+    }
+
+    /// Returns for each load the systems by their limits, the largest one first, and by their causes: what a terminal
+    /// has room for.
+    pub fn list(&self) -> Vec<Block> {
+        let mut blocks = vec![Block::title(TITLE, "")];
         for load in &self.loads {
-            out += &format!("\n{}\n", style.bold(load));
+            blocks.extend([Block::Space, Block::title(*load, "")]);
             let of = |system: &&str| self.of.get(&(*load, *system)).copied();
             let own: Vec<&Scaling> = self.systems.iter().filter_map(of).collect();
             let limits: BTreeSet<u16> = own.iter().map(|own| reached(own)).collect();
@@ -81,18 +98,18 @@ impl<'s> Limits<'s> {
                     u16::MAX => "   all".to_string(),
                     limit => format!("{limit:>6}"),
                 };
-                out += &style.wrapped(&head, 8, &causes.join("; "));
+                blocks.push(Block::entry(head, 8, causes.join("; ")));
             }
         }
-        out += "\n";
-        out + &style.paragraph(&format!(
-            "{NOTE} Each line begins with a limit; `all`: these systems have not stopped \
-                                         scaling."
-        ))
+        blocks.push(Block::Space);
+        blocks.push(Block::text(format!(
+            "{NOTE} Each line begins with a limit; `all`: these systems have not stopped scaling."
+        )));
+        blocks.into_iter().map(Block::in_terminal).collect()
     }
 
     /// Returns a grid of all limits, with the causes in the titles of its cells.
-    pub fn grid(&self) -> Grid {
+    fn grid(&self) -> Grid {
         let most = self.of.values().filter_map(|own| own.rates.last());
         let most = most.map(|(cpus, _)| *cpus).max().unwrap_or(1);
         let cell = |load: &str, system: &str| {
@@ -123,15 +140,29 @@ impl<'s> Limits<'s> {
             (load.to_string(), cells.collect())
         };
         Grid {
-            title: "Where each system stops scaling, simulated".to_string(),
-            note: format!("{NOTE} Hold the pointer over a number to see the cause."),
+            title: String::new(),
+            note: NOTE.to_string(),
             heads: self.systems.iter().map(ToString::to_string).collect(),
             lines: self.loads.iter().map(line).collect(),
         }
     }
 
+    /// Returns the table of what stops systems.
+    fn table(&self) -> Table {
+        Table {
+            title: "What stops each system, with the number of loads, simulated".to_string(),
+            note: "The part of the metadata on which calls spend most of their time with memory, on the first number \
+                   of CPUs beyond the limit."
+                .to_string(),
+            ..texts(
+                &["system", "loads without a limit", "stopped by (loads)"],
+                self.causes(),
+            )
+        }
+    }
+
     /// Returns for each system how many loads each part of its metadata has stopped, the most frequent first.
-    pub fn causes(&self) -> Vec<Vec<String>> {
+    fn causes(&self) -> Vec<Vec<String>> {
         let line = |system: &&str| {
             let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
             let own = self
@@ -173,6 +204,7 @@ fn cause(own: &Scaling) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show::output::Style;
 
     fn scaling(load: &str, system: &str, limit: Option<u16>, part: &str) -> Scaling {
         let last = limit.map_or(256, |limit| limit * 2);
@@ -213,7 +245,8 @@ mod tests {
     #[test]
     fn systems_are_grouped_by_limit_and_cause() {
         let all = scalings();
-        let text = Limits::new(&all).text(&Style::PLAIN);
+        let blocks = Limits::new(&all).list();
+        let text = crate::show::document::text(&blocks, &Style::PLAIN);
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
         let expected = [
             "burst",

@@ -12,6 +12,8 @@ use everybuddy_simulate::machines::{Machine, NUMBERS, Source};
 use everybuddy_simulate::work::{ORDERS, Work};
 use serde_json::json;
 
+use everybuddy_page::document::Table;
+
 use super::output::Style;
 use super::table::{self, Column, plain};
 
@@ -46,9 +48,11 @@ pub fn list(machines: &[Machine], style: &Style) -> String {
         }),
         column("memory", "cycles", &|own| own.memory.to_string()),
     ];
-    // The first column contains machines here; names are longer than its head.
-    let mut out =
-        table::text(&names, &columns, 0..0, &style.without_colour()).replace("system ", "machine");
+    let table = Table {
+        first: "machine".to_string(),
+        ..table::table(&names, &columns, 0..names.len())
+    };
+    let mut out = table::text(&table, style);
     out.push('\n');
     for own in machines {
         out += &style.wrapped(&own.name, 12, &own.title);
@@ -107,7 +111,7 @@ pub fn work(style: &Style) -> String {
             plain("", head, texts.collect())
         })
         .collect();
-    let mut out = table::text(&names, &columns, 0..0, &style.without_colour());
+    let mut out = table::words(&names, &columns, style);
     out.push('\n');
     out + &style.paragraph(
         "Native instructions that an access to shared memory stands for in the simulator. `12: 10.9, \

@@ -1,6 +1,7 @@
-//! Results for readers: text for a terminal.
+//! Results for readers: blocks of a document, and text for a terminal.
 //!
-//! Separates text and layout from the commands and the replay.
+//! Separates text and layout from the commands and the replay. What has rows is a document, which a terminal, a page
+//! and Markdown show.
 //!
 //! | file | contents |
 //! |------|---------------|
@@ -20,6 +21,8 @@
 //! | [`waits`] | recorded waits for the zone's lock next to simulated ones, for the terminal and the page |
 //! | `live` | a status line for work without a known end |
 //! | `values` | values of one system out of rows |
+//! | [`document`] | blocks of a document |
+//! | `figures`, `curves` | figures of experiments and of simulations, for pages |
 //! | [`table`] | aligned columns with the best value marked |
 //! | [`sparkline`] | a series as one line of text |
 //! | [`progress`] | a progress bar with an estimate |
@@ -33,7 +36,10 @@ pub mod bench;
 pub mod claims;
 pub mod cold;
 pub mod comparison;
+mod curves;
+pub mod document;
 pub mod experiments;
+mod figures;
 pub mod limits;
 #[cfg(target_os = "linux")]
 pub mod live;

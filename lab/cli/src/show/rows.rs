@@ -243,10 +243,8 @@ impl<'r> Moved<'r> {
             plain("", ["change", ""], texts(|change| change.text())),
         ]);
         let names: Vec<String> = rows.map(Row::name).collect();
-        // No value is better than another of the same row, so none is marked or dimmed.
-        let marks = style.without_colour();
         let head = format!("{experiment}\u{a0}{metric}:");
         style.paragraph(&format!("{head} {}", facts.join(", ")))
-            + &table::text(&names, &columns, 0..0, &marks)
+            + &table::words(&names, &columns, style)
     }
 }

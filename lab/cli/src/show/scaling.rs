@@ -10,10 +10,10 @@ use everybuddy_measure::replay::background_load::HostInfo;
 use everybuddy_measure::rows::{Platform, Row};
 use everybuddy_measure::size::{self, count, frames};
 use everybuddy_metrics::short;
+use everybuddy_page::document::{Block, Section, Table};
 use everybuddy_simulate::machines::Machine;
 use everybuddy_simulate::machines::host::{self, locks::LOCKS};
 
-use super::output::Style;
 use super::table;
 use super::values::{mean, value_at};
 
@@ -54,9 +54,9 @@ fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     own
 }
 
-/// Renders a table for each load of the rows: for each system and number of CPUs, the measured number, the predicted
+/// Returns a section for each load of the rows: for each system and number of CPUs, the measured number, the predicted
 /// one and its band. `managed` is the number of frames.
-pub fn text(managed: u32, rows: &[Row], host: Option<&HostInfo>, style: &Style) -> String {
+pub fn blocks(managed: u32, rows: &[Row], host: Option<&HostInfo>) -> Vec<Block> {
     let predicted = || {
         rows.iter()
             .filter(|row| row.metric == "predicted_throughput")
@@ -66,7 +66,7 @@ pub fn text(managed: u32, rows: &[Row], host: Option<&HostInfo>, style: &Style) 
         Platform::Sim(machine) => Some(machine.as_str()),
         _ => None,
     });
-    let (mut out, mut inside, mut measured) = (String::new(), 0_u64, 0_u64);
+    let (mut blocks, mut inside, mut measured) = (Vec::new(), 0_u64, 0_u64);
     for load in distinct(predicted().map(|row| row.source.as_str())) {
         let mut columns = Vec::new();
         let own = predicted().filter(|row| row.source == load);
@@ -83,9 +83,12 @@ pub fn text(managed: u32, rows: &[Row], host: Option<&HostInfo>, style: &Style) 
             let head = [size::cpus(u64::from(cpus)), "Mcalls/s".to_string()];
             columns.push(table::plain("predicted_throughput", head, texts.collect()));
         }
-        out += &format!("{}\n\n", style.bold(load));
-        out += &table::text(&names, &columns, 0..0, style);
-        out += "\n";
+        let section = Section {
+            name: load.to_string(),
+            ..Section::default()
+        };
+        let table = table::table(&names, &columns, 0..names.len());
+        blocks.extend([Block::Section(section), Block::Table(table), Block::Space]);
     }
     let what = match host {
         None => "predicted, with the band".to_string(),
@@ -112,7 +115,8 @@ pub fn text(managed: u32, rows: &[Row], host: Option<&HostInfo>, style: &Style) 
             count(sum("sections_dropped") as u64)
         );
     }
-    out + &style.paragraph(&note)
+    blocks.push(Block::text(note));
+    blocks
 }
 
 /// States that a line takes another time from CPU to CPU than when the host was measured; both in ns. A virtual
@@ -131,11 +135,11 @@ pub fn moved(before: f64, after: f64) -> Option<String> {
 const SECTIONS: [u32; 3] = [0, 100, 500];
 const THINKS: [u32; 3] = [0, 200, 2000];
 
-/// Measures and simulates small programs of two CPUs with a lock, and renders a table of them.
+/// Measures and simulates small programs of two CPUs with a lock, and returns a table of them.
 ///
 /// # Errors
 /// Like [`measured`](host::locks::measured).
-pub fn locks(machine: &Machine, style: &Style) -> Result<String, Error> {
+pub fn locks(machine: &Machine) -> Result<Vec<Block>, Error> {
     let (mut names, mut texts) = (Vec::new(), [const { Vec::new() }; 4]);
     let mut disturbed = [0; 2];
     for (lock, name) in LOCKS.iter().enumerate() {
@@ -167,7 +171,11 @@ pub fn locks(machine: &Machine, style: &Style) -> Result<String, Error> {
         count(disturbed[0] as u64),
         count(disturbed[1] as u64)
     );
-    Ok(table::text(&names, &columns, 0..0, style) + "\n" + &style.paragraph(&note))
+    let table = Table {
+        note,
+        ..table::table(&names, &columns, 0..names.len())
+    };
+    Ok(vec![Block::Table(table)])
 }
 
 /// Returns what is known about a system under a load, or `None` if nothing is predicted.

@@ -7,7 +7,7 @@
 
 use everybuddy_simulate::sensitivity::{Difference, MARGIN};
 
-use super::output::Style;
+use everybuddy_page::document::{Block, Section};
 
 /// A change of one assumption, and the conclusions that differ with it.
 pub struct Changed {
@@ -19,10 +19,9 @@ pub struct Changed {
     pub differences: Vec<Difference>,
 }
 
-/// Returns the text.
-pub fn text(changes: &[Changed], cpus: u16, style: &Style) -> String {
-    let mut out = style.bold("Sensitivity");
-    out += ": conclusions that change with an assumption, simulated\n\n";
+/// Returns what changes.
+pub fn blocks(changes: &[Changed], cpus: u16) -> Vec<Block> {
+    let mut out = String::new();
     let width = |of: &dyn Fn(&Changed) -> String| {
         let widths = changes.iter().map(|own| of(own).chars().count());
         widths.max().unwrap_or(0)
@@ -50,13 +49,23 @@ pub fn text(changes: &[Changed], cpus: u16, style: &Style) -> String {
     if unchanged.len() < changes.len() {
         out.push('\n');
     }
-    out += &style.paragraph(&summary);
     let conclusions = format!(
         "Conclusions: up to how many CPUs a system scales, and which of two systems makes {MARGIN} times the calls of \
          the other on {cpus} CPUs."
     );
-    out += &style.paragraph(&conclusions);
-    out
+    let section = Section {
+        name: "sensitivity".to_string(),
+        ..Section::default()
+    };
+    let rest = ": conclusions that change with an assumption, simulated";
+    vec![
+        Block::Section(section).on_page(),
+        Block::title("Sensitivity", rest),
+        Block::Space,
+        Block::Verbatim(out),
+        Block::text(summary),
+        Block::text(conclusions),
+    ]
 }
 
 fn line(difference: &Difference) -> String {
@@ -86,6 +95,8 @@ fn line(difference: &Difference) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::show::document;
+    use crate::show::output::Style;
 
     #[test]
     fn every_assumption_is_mentioned() {
@@ -110,7 +121,7 @@ mod tests {
             changed("near.clean", "168", vec![limit(Some(8)), order]),
             changed("memory", "42", vec![]),
         ];
-        let text = text(&changes, 64, &Style::PLAIN);
+        let text = document::text(&blocks(&changes, 64), &Style::PLAIN);
         let expected = "Sensitivity: conclusions that change with an assumption, simulated\n\n \
              near.clean  84 → 168  burst: is scales to 8, not to all CPUs\n                       \
              burst: spring is faster than is, not slower\n\n\

@@ -10,75 +10,252 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use everybuddy_measure::rows::Row;
 use everybuddy_measure::size;
-use everybuddy_simulate::rows::scalings;
+use everybuddy_page::document::{self, Block, Document, Section, Table};
+use everybuddy_simulate::machines::{Machine, NUMBERS};
+use everybuddy_simulate::rows::{part_of, scalings};
 use everybuddy_simulate::{Load, Plan, Scaling, Traced};
 
-use super::output::Style;
+use super::curves::Results;
 use super::table::{self, Better, Column, plain};
 use super::values::{largest, mean, value_at};
 use super::waits::Waits;
 
-/// Returns the table of a load, of the rows and scalings of this load.
-pub fn text(plan: &Plan, load: &Load, scalings: &[Scaling], rows: &[Row], style: &Style) -> String {
+/// Parts that a table names for a system.
+const NAMED: usize = 3;
+/// Parts with fewer moves or waits per call are not named.
+const LEAST: f64 = 0.005;
+
+/// Returns the section of a load, of the rows and scalings of this load.
+pub fn blocks(plan: &Plan, load: &Load, scalings: &[Scaling], rows: &[Row]) -> Vec<Block> {
     let own: Vec<&Scaling> = scalings.iter().collect();
     let names: Vec<String> = own.iter().map(|own| own.system.clone()).collect();
-    let mut out = style.bold(load.name());
-    out += ": calls per microsecond of all CPUs, simulated\n\n";
+    let waits = match load {
+        Load::Trace(traced) => Waits::of(plan, traced, &names, rows),
+        Load::Workload(_) => None,
+    };
     let columns = columns(plan, load, &own, rows);
-    out += &table::text(&names, &columns, 0..names.len(), style);
-    out += "\n";
+    let results = Results {
+        plan,
+        load,
+        scalings: own,
+        rows,
+    };
+    let recorded = waits.as_ref().and_then(|waits| waits.as_ref().ok());
+    let mut blocks = vec![
+        Block::Section(Section {
+            name: load.name().to_string(),
+            title: "calls per microsecond of all CPUs, simulated".to_string(),
+            source: String::new(),
+        }),
+        Block::Figure(results.figure(recorded)),
+        Block::Table(table::table(&names, &columns, 0..names.len())),
+        Block::Space,
+    ];
     let refused = refused(load, rows);
     if !refused.is_empty() {
-        out += &style.paragraph(&format!("Refused requests: {}.", refused.join(", ")));
-        out += "\n";
+        let text = format!("Refused requests: {}.", refused.join(", "));
+        blocks.extend([Block::text(text), Block::Space]);
     }
     if let Load::Trace(traced) = load {
-        out += &style.paragraph(&dealt(plan, traced));
-        out += "\n";
-        if let Some(waits) = Waits::of(plan, traced, &names, rows) {
-            out += &waits_text(&waits, style);
-            out += "\n";
-        }
+        blocks.extend([Block::text(dealt(plan, traced)), Block::Space]);
     }
-    out
+    match waits {
+        Some(Ok(waits)) => {
+            let own = table::table(&waits.names, &waits.columns, 0..waits.names.len());
+            let own = Table {
+                title: waits.title,
+                note: waits.note,
+                ..own
+            };
+            blocks.extend([Block::Table(own), Block::Space]);
+        }
+        Some(Err(remark)) => blocks.extend([Block::text(remark), Block::Space]),
+        None => {}
+    }
+    blocks.push(Block::Table(causes(&results)).on_page());
+    blocks
 }
 
-/// Returns what is below all tables: the machine, and what the columns are.
-pub fn closing(plan: &Plan, style: &Style) -> String {
+/// Returns what is below all tables, and the machine.
+pub fn closing(machine: &Machine, plan: &Plan) -> Vec<Block> {
     let hardware = &plan.hardware;
     let text = format!(
-        "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}{}. `p99`: 99 of 100 \
-             allocations took at most this on the largest number of CPUs, in the worst seed. `scales to`: the number \
-             of CPUs beyond which twice as many bring less than 1.2 times the calls. `most time with memory`: the \
-             part of the metadata on which calls spend most of their time with memory, and its share, on the first \
-             number of CPUs beyond the limit, or on the largest one.{}",
+        "Simulated: machine {}, {} CPUs at {} MHz{}; {} cycles between two calls; {}{}. {}{}",
         plan.machine,
         hardware.cpus(),
         hardware.mhz,
         memory(plan),
         plan.think,
-        match plan.seeds.len() {
-            1 => "one seed".to_string(),
-            seeds => format!("means of {seeds} seeds"),
-        },
+        seeds(plan),
         plan.remarks(),
+        COLUMNS,
         if plan.stops { LEFT_OUT } else { "" },
     );
-    style.paragraph(&text)
+    let section = Section {
+        name: "machine".to_string(),
+        title: format!("The simulated machine: {}", machine.name),
+        source: String::new(),
+    };
+    vec![
+        Block::text(text).in_terminal(),
+        Block::Section(section).on_page(),
+        Block::Table(parameters(machine)).on_page(),
+        Block::text(&machine.text).on_page(),
+    ]
+}
+
+fn seeds(plan: &Plan) -> String {
+    match plan.seeds.len() {
+        1 => "one seed".to_string(),
+        seeds => format!("means of {seeds} seeds"),
+    }
+}
+
+/// What the columns of the tables of loads are.
+const COLUMNS: &str = "`p99`: 99 of 100 allocations took at most this on the largest number of CPUs, in the worst \
+                       seed. `scales to`: the number of CPUs beyond which twice as many bring less than 1.2 times the \
+                       calls. `most time with memory`: the part of the metadata on which calls spend most of their \
+                       time with memory, and its share, on the first number of CPUs beyond the limit, or on the \
+                       largest one.";
+
+/// Returns the top of the page.
+pub fn about(machine: &Machine, plan: &Plan) -> Document {
+    let has_recorded = plan.loads.iter().any(|load| match load {
+        Load::Trace(traced) => traced.recorded().is_some_and(|own| {
+            let mut cpus = plan.cpus.iter();
+            cpus.any(|cpus| u32::from(*cpus) == own.cpus)
+        }),
+        Load::Workload(_) => false,
+    });
+    let systems = match plan.specs.len() {
+        1 => "One system".to_string(),
+        systems => format!("{systems} systems"),
+    };
+    let measured = if has_recorded {
+        "The results on this page are simulated, except the waits labelled recorded."
+    } else {
+        "Nothing on this page was measured: all results are simulated."
+    };
+    let lede = format!(
+        "{measured} {systems} on up to {} CPUs of {} ({}, {} CPUs at {} MHz{}), with {} cycles between two calls; \
+         {}{}. The simulator charges each access to shared memory by a model of caches, which docs/simulator.md \
+         describes together with its limits.",
+        plan.cpus.last().copied().unwrap_or(0),
+        machine.name,
+        machine.title,
+        machine.hardware.cpus(),
+        machine.hardware.mhz,
+        memory(plan),
+        plan.think,
+        seeds(plan),
+        plan.remarks(),
+    );
+    let columns = format!("{COLUMNS}{}", if plan.stops { LEFT_OUT } else { "" });
+    Document {
+        title: format!("Buddy systems on many CPUs, simulated: {}", machine.name),
+        lede,
+        remarks: vec![(false, columns)],
+        ..Document::default()
+    }
+}
+
+/// Returns the top of the page of the rows of earlier runs.
+pub fn about_rows(machine: &str) -> Document {
+    Document {
+        title: format!("Where buddy systems stop scaling, simulated: {machine}"),
+        lede: format!(
+            "Nothing on this page was measured: all results are simulated, on the machine {machine}. The page shows \
+             the rows of earlier runs. docs/simulator.md describes the model and its limits."
+        ),
+        ..Document::default()
+    }
+}
+
+/// Returns a table of texts.
+pub(super) fn texts(heads: &[&str], lines: Vec<Vec<String>>) -> Table {
+    let column = |(at, head): (usize, &&str)| document::Column {
+        head: [head.to_string(), String::new()],
+        texts: lines.iter().map(|line| line[at].clone()).collect(),
+        ..document::Column::default()
+    };
+    Table {
+        first: heads.first().map_or(String::new(), ToString::to_string),
+        names: lines.iter().map(|line| line[0].clone()).collect(),
+        columns: heads.iter().enumerate().skip(1).map(column).collect(),
+        competing: 0..lines.len(),
+        ..Table::default()
+    }
+}
+
+/// Returns which lines move, and what CPUs wait for.
+fn causes(results: &Results<'_>) -> Table {
+    let line = |own: &&Scaling| {
+        let most = own.rates.last().map_or(0, |(cpus, _)| *cpus);
+        let parts = |metric| parts(results, own, most, metric);
+        vec![own.system.clone(), parts("line_moves"), parts("waits")]
+    };
+    let on = match (results.plan.stops, results.plan.cpus.last()) {
+        (false, Some(most)) => size::cpus(u64::from(*most)),
+        _ => "the largest number of CPUs with a result".to_string(),
+    };
+    let lines = results.scalings.iter().map(line).collect();
+    Table {
+        title: format!("What moves between CPUs, and what is waited for, on {on}, simulated"),
+        note: "Times per call. A line moves when it comes from another core, or is taken away from all others that had \
+               it. Parts of the metadata on which calls spend less than 1% of their time with memory are left out."
+            .to_string(),
+        ..texts(&["system", "lines that move most", "waited for"], lines)
+    }
+}
+
+/// Names the parts of a system's metadata with the largest numbers, means over the seeds.
+fn parts(results: &Results<'_>, own: &Scaling, most: u16, metric: &str) -> String {
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for row in results.rows {
+        if (row.metric, row.cpus) == (metric, most)
+            && row.name() == own.system
+            && let Some(part) = part_of(&own.load, row)
+        {
+            *sums.entry(part).or_default() += row.value / results.plan.seeds.len() as f64;
+        }
+    }
+    let mut parts: Vec<(&str, f64)> = sums.into_iter().filter(|own| own.1 >= LEAST).collect();
+    parts.sort_by(|one, other| other.1.total_cmp(&one.1));
+    let named = parts.iter().take(NAMED);
+    let texts: Vec<String> = named
+        .map(|(part, value)| format!("{part} {value:.2}"))
+        .collect();
+    texts.join(", ")
+}
+
+/// Returns the parameters of a machine, with their sources.
+fn parameters(machine: &Machine) -> Table {
+    let line = |own: &everybuddy_simulate::machines::Number| {
+        let value = own.text(&machine.hardware)?;
+        let value = match own.unit {
+            "" => value,
+            unit => format!("{value} {unit}"),
+        };
+        let source = machine.source(own.key).unwrap_or_default();
+        let texts = [own.key, &value, own.meaning, source];
+        Some(texts.map(str::to_string).to_vec())
+    };
+    let lines = NUMBERS.iter().filter_map(line).collect();
+    texts(&["parameter", "value", "meaning", "source"], lines)
 }
 
 /// What tables say where systems are not simulated beyond their limits.
 pub const LEFT_OUT: &str = " A system that has stopped scaling was not simulated on more CPUs. For it, the largest \
                             number of CPUs is the last one with a result.";
 
-/// Returns a table for each machine and load in the rows of a grid.
-pub fn of_grid(rows: &[Row], style: &Style) -> String {
+/// Returns a section for each machine and load in the rows of a grid.
+pub fn of_grid(rows: &[Row]) -> Vec<Block> {
     let mut machines: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.is_of_system()) {
         let own = machines.entry(row.platform.to_string()).or_default();
         own.push(row.clone());
     }
-    let mut out = String::new();
+    let mut blocks = Vec::new();
     for (machine, rows) in &machines {
         let machine = match machine.strip_prefix("sim:") {
             Some(machine) => format!("simulated, machine {machine}"),
@@ -91,26 +268,16 @@ pub fn of_grid(rows: &[Row], style: &Style) -> String {
             let names: Vec<String> = own.iter().map(|own| own.system.clone()).collect();
             let counts = own.iter().flat_map(|own| own.rates.iter());
             let counts: BTreeSet<u16> = counts.map(|(cpus, _)| *cpus).collect();
-            out += &style.bold(&own[0].load);
-            out += &format!(": calls per microsecond of all CPUs, {machine}\n\n");
-            out += &table::text(&names, &rates(counts, &own), 0..names.len(), style);
-            out += "\n";
+            let section = Section {
+                name: own[0].load.clone(),
+                title: format!("calls per microsecond of all CPUs, {machine}"),
+                source: String::new(),
+            };
+            let table = table::table(&names, &rates(counts, &own), 0..names.len());
+            blocks.extend([Block::Section(section), Block::Table(table), Block::Space]);
         }
     }
-    out
-}
-
-/// Renders the recorded waits for the zone's lock next to the simulated ones.
-fn waits_text(waits: &Result<Waits, String>, style: &Style) -> String {
-    let waits = match waits {
-        Ok(waits) => waits,
-        Err(remark) => return style.paragraph(remark),
-    };
-    let mut out = style.bold(&waits.title) + "\n\n";
-    out += &table::text(&waits.names, &waits.columns, 0..waits.names.len(), style);
-    out += "\n";
-    out += &style.paragraph(&waits.note);
-    out
+    blocks
 }
 
 /// Returns the largest share of requests that each system refused, for those that refused any.
@@ -248,3 +415,6 @@ fn columns(plan: &Plan, load: &Load, scalings: &[&Scaling], rows: &[Row]) -> Vec
     ));
     columns
 }
+
+#[cfg(test)]
+mod tests;

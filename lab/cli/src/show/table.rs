@@ -8,12 +8,18 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, presets};
+use everybuddy_page::document::{self, Table};
 
 pub use everybuddy_measure::rows::table::Column;
 pub use everybuddy_metrics::Better;
 
+use everybuddy_measure::claim::short;
+
 use crate::show::output::Style;
+
+/// What expected numbers are of that a paper printed.
+pub(super) const SOURCE: &str = "source";
 
 /// Zero-width characters that represent escape codes during the layout.
 const BEST: char = '\u{2062}';
@@ -36,23 +42,53 @@ pub(super) fn plain<T: Into<Cow<'static, str>>>(
     }
 }
 
-/// Renders a table from names and columns; rows outside `competing` are never the best. What is too wide for one table
-/// becomes several, one below the other.
-pub fn text(
-    names: &[String],
-    columns: &[Column],
-    competing: Range<usize>,
-    style: &Style,
-) -> String {
+/// Returns a table of systems.
+pub fn table(names: &[String], columns: &[Column], competing: Range<usize>) -> Table {
+    let column = |own: &Column| document::Column {
+        head: own.head.clone().map(Cow::into_owned),
+        best: own.best(&competing),
+        texts: own.texts.clone(),
+        beside: None,
+    };
+    Table {
+        first: "system".to_string(),
+        names: names.to_vec(),
+        columns: columns.iter().map(column).collect(),
+        competing: competing.clone(),
+        ..Table::default()
+    }
+}
+
+/// Renders a table in which no line competes with others.
+pub(super) fn words(names: &[String], columns: &[Column], style: &Style) -> String {
+    text(&table(names, columns, 0..names.len()), style)
+}
+
+/// Renders a table, without its title and its note. What is too wide for one table becomes several, one below the
+/// other.
+pub(super) fn text(table: &Table, style: &Style) -> String {
+    let mut columns = Vec::with_capacity(table.columns.len());
+    for own in &table.columns {
+        columns.push(Cow::Borrowed(own));
+        // What a source has printed is a column of its own; what follows from the method is not.
+        if let Some(beside) = own.beside.as_ref().filter(|beside| beside.by == SOURCE) {
+            let text = |value: &Option<f64>| value.map_or(String::new(), short);
+            columns.push(Cow::Owned(document::Column {
+                head: [own.head[0].clone(), SOURCE.to_string()],
+                texts: beside.expected.iter().map(text).collect(),
+                ..document::Column::default()
+            }));
+        }
+    }
     let mut out = String::new();
-    let mut rest = columns;
+    let mut rest = &columns[..];
     while !rest.is_empty() || out.is_empty() {
         // As many columns as fit, one at least.
         let mut wide = rest.len();
-        let mut text = lay_out(names, rest, &competing, style);
+        let mut text = lay_out(table, rest, style);
         while wide > 1 && text.lines().map(visible_width).max().unwrap_or(0) > style.width {
             wide -= 1;
-            text = lay_out(names, &rest[..wide], &competing, style);
+            text = lay_out(table, &rest[..wide], style);
         }
         rest = &rest[wide..];
         if !out.is_empty() {
@@ -63,50 +99,47 @@ pub fn text(
     paint(out, style)
 }
 
-fn lay_out(
-    names: &[String],
-    columns: &[Column],
-    competing: &Range<usize>,
-    style: &Style,
-) -> String {
-    let mut table = Table::new();
+fn lay_out(table: &Table, columns: &[Cow<'_, document::Column>], style: &Style) -> String {
+    let mut out = comfy_table::Table::new();
     let mut preset = presets::NOTHING;
     preset.header_separator = presets::UTF8_HORIZONTAL_ONLY.header_separator;
-    table.load_style(preset);
-    table.set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(u16::MAX);
-    let head = columns
-        .iter()
-        .map(|column| format!("{}\n{}", column.head[0], column.head[1]));
-    table.set_header(std::iter::once("system\n".to_string()).chain(head));
-    let bests: Vec<Vec<bool>> = columns
-        .iter()
-        .map(|column| column.best(competing))
-        .collect();
-    for (row, name) in names.iter().enumerate() {
-        let mut cells = vec![if competing.contains(&row) {
-            name.clone()
+    out.load_style(preset);
+    out.set_content_arrangement(ContentArrangement::Dynamic);
+    out.set_width(u16::MAX);
+    let has_both = columns.iter().any(|column| !column.head[1].is_empty());
+    let head = |[first, second]: [&str; 2]| {
+        if has_both {
+            format!("{first}\n{second}")
         } else {
-            mark(DIM, name, style)
-        }];
-        for (column, best) in columns.iter().zip(&bests) {
-            let text = column.texts.get(row).map_or("", String::as_str);
-            cells.push(match competing.contains(&row) {
-                false => mark(DIM, text, style),
-                true if best[row] => mark(BEST, text, style),
-                true => text.to_string(),
-            });
+            first.to_string()
         }
-        table.add_row(cells);
+    };
+    let heads = columns
+        .iter()
+        .map(|column| head(column.head.each_ref().map(String::as_str)));
+    out.set_header(std::iter::once(head([&table.first, ""])).chain(heads));
+    for (row, name) in table.names.iter().enumerate() {
+        let is_apart = !table.competing.contains(&row);
+        let own = |text: &str, is_best: bool| match (is_apart, is_best) {
+            (true, _) => mark(DIM, text, style),
+            (false, true) => mark(BEST, text, style),
+            (false, false) => text.to_string(),
+        };
+        let mut cells = vec![own(name, false)];
+        for column in columns {
+            let text = column.texts.get(row).map_or("", String::as_str);
+            cells.push(own(text, column.best.get(row) == Some(&true)));
+        }
+        out.add_row(cells);
     }
-    for (index, column) in table.column_iter_mut().enumerate() {
+    for (index, column) in out.column_iter_mut().enumerate() {
         // A name is never broken: it can be copied, and found.
         if index > 0 {
             column.set_cell_alignment(CellAlignment::Right);
             column.set_padding((1, 0));
         }
     }
-    let mut text = table.trim_fmt();
+    let mut text = out.trim_fmt();
     text.push('\n');
     text
 }
@@ -156,19 +189,16 @@ mod tests {
             column("alloc", [3.0, 2.0, 1.0]),
             column("free", [5.0, 5.0, 1.0]),
         ];
+        let table = super::table(&names, &columns, 0..2);
         let plain = text(
-            &names,
-            &columns,
-            0..2,
+            &table,
             &Style {
                 colour: false,
                 width: 80,
             },
         );
         let coloured = text(
-            &names,
-            &columns,
-            0..2,
+            &table,
             &Style {
                 colour: true,
                 width: 80,
@@ -208,7 +238,8 @@ mod tests {
             colour: false,
             width,
         };
-        let narrow = text(&names, &columns, 0..2, &style(18));
+        let table = super::table(&names, &columns, 0..2);
+        let narrow = text(&table, &style(18));
         let expected = " system   alloc
              ns
 ═══════════════
@@ -224,6 +255,6 @@ mod tests {
  floor     1.0
 ";
         assert_eq!(narrow, expected);
-        assert_eq!(text(&names, &columns, 0..2, &style(80)).lines().count(), 6);
+        assert_eq!(text(&table, &style(80)).lines().count(), 6);
     }
 }

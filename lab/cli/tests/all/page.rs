@@ -57,10 +57,11 @@ fn a_simulation_has_a_page_whose_titles_say_so() {
         let text = |part: &str| Some(part.split_once('>')?.1.split_once("</")?.0.to_string());
         parts.filter_map(text).collect()
     };
-    // The page, the limits, both loads, the machine; five panels, and the idle share of a trace.
+    // The page; the limits, both loads, the machine; what stops systems, and what moves under each load; five panels,
+    // and the idle share of a trace.
     assert_eq!(
         ["h1", "h2", "h3", "h4"].map(|tag| texts(tag).len()),
-        [1, 4, 5, 5 + 6]
+        [1, 4, 3, 5 + 6]
     );
     assert!(page.contains("title=\"bs, burst:in-order: "));
     for tag in ["title", "h1", "h2", "h3", "h4"] {
@@ -80,6 +81,43 @@ fn a_simulation_has_a_page_whose_titles_say_so() {
     }
     let machine = page.rsplit("The simulated machine").next().unwrap();
     assert!(machine.matches("<tr>").count() > 15 && machine.contains("source"));
+}
+
+#[test]
+fn what_a_terminal_shows_can_be_pasted_and_is_on_a_page() {
+    let folder = Folder::new("document");
+    let (trace, page, pasted) = (
+        folder.trace(),
+        folder.file("page.html"),
+        folder.file("pasted.md"),
+    );
+    // A command, and what is in a table of it: a heading, and a name.
+    let bench = "bench --memory 16MiB --shrink 500 --rounds 1 --systems bs --workloads hot:order0";
+    let machine = "--machine x5570 --systems bs --workloads batch --cpus 1,4 --shrink 64";
+    for (line, head, name) in [
+        (bench.to_string(), "order0", "bs"),
+        (format!("simulate {machine} --seeds 1"), "most time", "bs"),
+        (format!("scaling {machine} --predict"), "4 CPUs", "bs"),
+        ("reproduce coalescing --shrink 100".into(), "splits", "bs"),
+        (format!("compare {trace} --systems bs"), "misses", "bs"),
+        (format!("trace info {trace}"), "tiny", ""),
+    ] {
+        let run = everybuddy!("{line} --html {page} --markdown {pasted}");
+        assert_eq!(run.code, 0, "{line}: {}", run.err);
+        let (page, pasted) = (text(&page), text(&pasted));
+        assert!(page.contains("<!DOCTYPE html>"), "{line}");
+        assert!(pasted.starts_with("# ") && pasted.contains("Made by `everybuddy"));
+        for own in [head, name] {
+            assert!(pasted.contains(own), "{line}: no {own} in {pasted}");
+            assert!(run.out.contains(own), "{line}: no {own} in {}", run.out);
+        }
+        assert_eq!(pasted.contains("|:---|"), !name.is_empty(), "{pasted}");
+        // Text for readers is then on the other stream.
+        let run = everybuddy!("{line} --markdown -");
+        assert!(run.out.starts_with("# "), "{line}: {}", run.out);
+        assert!(name.is_empty() || run.err.contains(head), "{line}");
+        everybuddy!("{line} --markdown - --json -").refused(&["only one of them"]);
+    }
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn the_page_shows_figures_numbers_and_verdicts() {
         "All memory returns.",
         "1 pass",
         "is+zone=one",
-        "experiment-tiny-figure",
+        "part-tiny-figure-1",
         "everybuddy reproduce tiny",
         "Counted once",
     ] {
@@ -313,7 +313,7 @@ fn the_experiments_run_when_they_are_shortened() {
     for file in drawn {
         let path = file.unwrap().path();
         let name = path.file_stem().unwrap().to_str().unwrap();
-        let place = format!("id=\"experiment-{name}-figure\"");
+        let place = format!("data-parcel=\"part-{name}-figure-1-data\"");
         assert!(html.contains(&place), "{name} is not drawn on the page");
         roxmltree::Document::parse(&text(&path)).unwrap();
         count += 1;

@@ -25,16 +25,17 @@ macro_rules! styles {
 }
 
 mod definitions;
+pub(crate) mod document;
 mod figures;
 mod head;
 mod percentiles;
 mod runs;
 mod say;
 mod shell;
-pub(crate) mod simulation;
-pub(crate) mod study;
 mod table;
 mod words;
+
+pub(crate) use words::few;
 
 use maud::{Markup, PreEscaped, html};
 

@@ -1,6 +1,6 @@
 //! The page of all claims.
 //!
-//! The page is generated: `WRITE=1 cargo test -p everybuddy-papers page_of_claims` writes it. What was measured is on
+//! The page is generated: `cargo run -p xtask -- docs` writes it, by this test with `WRITE=1`. What was measured is on
 //! the page, and no test fails because of it. `tidy` reports that the rows or the claims have changed since the page
 //! was written.
 
@@ -179,6 +179,6 @@ fn the_page_of_claims_lists_each_claim() {
     assert_eq!(
         listed(&written),
         listed(&page),
-        "claims have changed: set WRITE=1, run this test again and read docs/claims.md"
+        "claims have changed: cargo run -p xtask -- docs, and read docs/claims.md"
     );
 }

@@ -17,6 +17,7 @@ use everybuddy_measure::{Error, choice};
 use everybuddy_simulate::machines::{Machine, by_name_or_path};
 use everybuddy_simulate::{Load, Plan, Program};
 
+use super::super::files::titled;
 use super::Arguments;
 use crate::export::Outputs;
 use crate::show::cold as tables;
@@ -66,15 +67,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Error> {
         all.extend(predicted(&plan, results.swept, machine)?);
     }
     let host = HostInfo::look();
-    let text = tables::text(
-        &plan,
-        &results,
-        &all,
-        (machine.as_ref(), &host),
-        &sinks.style(),
-    );
-    sinks.print(&text)?;
-    sinks.write(&all)
+    let machine = (machine.as_ref(), &host);
+    sinks.show(tables::blocks(&plan, &results, &all, machine))?;
+    sinks.write(&all, titled("The times of single calls, with cold caches"))
 }
 
 /// Simulates the same on a machine.

@@ -21,6 +21,7 @@ use everybuddy_measure::rows::Row;
 use everybuddy_measure::rows::comparison::TIMER;
 use everybuddy_measure::size::Size;
 
+use super::super::files::titled;
 use super::{Arguments, OnMachine, TITLE, page, scripts, which};
 use crate::export::page::{self as pages, Occasion};
 use crate::export::{self, Outputs};
@@ -39,10 +40,10 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
         inputs.extend(library::file(name)?);
     }
     let mut outputs = Outputs::beside(inputs);
-    let sinks = arguments.files.open(&mut outputs)?;
+    let sinks = arguments.files.without_page(&mut outputs)?;
     let page = page(arguments, &mut outputs, &sinks)?;
     let (scripts, subjects) = scripts(arguments, &names, page.is_some())?;
-    let (which, style) = (which(arguments), sinks.style());
+    let which = which(arguments);
     let comparisons: Result<Vec<Comparison>, Error> = scripts
         .iter()
         .map(|subject| earlier.comparison(subject))
@@ -56,17 +57,12 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
     for (comparison, rows) in comparisons.iter().zip(&rows) {
         // Rows do not say whether the machine was busy.
         let answer = answer::of(comparison, rows, false);
-        let text = show::comparison::text(comparison, rows, answer.as_ref(), which, &style);
-        sinks.print(&text)?;
+        let answered = answer.as_ref();
+        sinks.show(show::comparison::blocks(comparison, rows, answered, which))?;
         answers.push(answer);
     }
-    sinks.print(&show::comparison::legend(
-        &comparisons,
-        &rows,
-        &answers,
-        which,
-        &style,
-    ))?;
+    let legend = show::comparison::legend(&comparisons, &rows, &answers, which);
+    sinks.show(legend)?;
     if let Some(page) = page {
         let name = file.file_name().unwrap_or(file.as_os_str());
         let machine = HostInfo {
@@ -91,7 +87,7 @@ pub(super) fn run(arguments: &Arguments, file: &Path) -> Result<(), Error> {
             .collect();
         page.write(&report)?;
     }
-    sinks.write(&rows.concat())
+    sinks.write(&rows.concat(), titled(TITLE))
 }
 
 /// The rows of a run.

@@ -1,5 +1,4 @@
-//! Results as pages: converts the results of `everybuddy compare` to the types of [`everybuddy_page`]; [`study`] does
-//! the same for experiments, and [`simulated`] for simulations.
+//! Results as pages: converts the results of `everybuddy compare` to the types of [`everybuddy_page`].
 //!
 //! The pages do not depend on allocators, and the results do not depend on pages.
 //!
@@ -9,15 +8,14 @@
 
 mod numbers;
 mod owners;
-pub mod simulated;
 mod statistics;
-pub mod study;
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use chrono::Utc;
 use everybuddy::Order;
+use everybuddy_page::document::{Document, Made};
 use everybuddy_page::report as page;
 use everybuddy_trace::{Resolved, Statistics, Trace, shown};
 
@@ -120,22 +118,12 @@ impl Page {
         self.finish(&page.html)
     }
 
-    /// Writes the page of experiments, and reports its path.
+    /// Writes the page of a document, and reports its path.
     ///
     /// # Errors
     /// Like [`Page::write`].
-    pub fn write_study(self, study: &everybuddy_page::Study) -> Result<(), Error> {
-        let html = everybuddy_page::render_study(study);
-        self.finish(&html)
-    }
-
-    /// Writes the page of a simulation, and reports its path.
-    ///
-    /// # Errors
-    /// Like [`Page::write`].
-    pub fn write_simulation(self, own: &everybuddy_page::Simulation) -> Result<(), Error> {
-        let html = everybuddy_page::render_simulation(own);
-        self.finish(&html)
+    pub fn write_document(self, document: &Document) -> Result<(), Error> {
+        self.finish(&everybuddy_page::render_document(document))
     }
 
     fn finish(self, html: &str) -> Result<(), Error> {
@@ -170,7 +158,7 @@ pub fn report(occasion: &Occasion<'_>) -> page::Report {
     page::Report {
         title: occasion.title.to_string(),
         command: command_line(),
-        date: Utc::now().format("%Y-%m-%d %H:%M UTC").to_string(),
+        date: date(),
         version: commit::version(),
         machine: self::machine(machine),
         timer_floor_ns: timer.map_or(0.0, Timer::floor),
@@ -178,6 +166,21 @@ pub fn report(occasion: &Occasion<'_>) -> page::Report {
         rounds: occasion.rounds,
         traces: Vec::new(),
     }
+}
+
+/// Returns a document that says how it was made.
+pub fn made(document: Document) -> Document {
+    let made = Made {
+        command: command_line(),
+        date: date(),
+        version: commit::version(),
+        ..document.made
+    };
+    Document { made, ..document }
+}
+
+fn date() -> String {
+    Utc::now().format("%Y-%m-%d %H:%M UTC").to_string()
 }
 
 /// Describes the machine.

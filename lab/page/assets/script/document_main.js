@@ -1,4 +1,4 @@
-// Starts the page of experiments.
+// Starts the page of a document.
 
 function start() {
   themes();

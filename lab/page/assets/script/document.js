@@ -1,4 +1,4 @@
-// Figures of experiments, drawn from plain data when they become visible.
+// Figures of documents, drawn from plain data when they become visible.
 
 const views = [...document.querySelectorAll("figure.fig")].map((element) => ({ element, figure: null }));
 

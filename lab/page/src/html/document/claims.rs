@@ -7,7 +7,9 @@
 
 use maud::{Markup, html};
 
-use crate::study::{Claim, Experiment, Verdict};
+use super::coded;
+
+use crate::document::{Claim, Verdict};
 
 /// The number of cases shown before the rest of a passing claim is collapsed.
 const SHOWN: usize = 2;
@@ -46,12 +48,12 @@ pub(super) fn counts<'c>(claims: impl Iterator<Item = &'c Claim> + Clone) -> Mar
     }
 }
 
-/// Renders the claims of an experiment.
-pub(super) fn claims(own: &Experiment) -> Markup {
+/// Renders claims.
+pub(super) fn claims(own: &[Claim]) -> Markup {
     html! {
-        @if !own.claims.is_empty() {
+        @if !own.is_empty() {
             ul.claims aria-label="Claims" {
-                @for claim in &own.claims { (one(claim)) }
+                @for claim in own { (one(claim)) }
             }
         }
     }
@@ -63,9 +65,9 @@ fn one(claim: &Claim) -> Markup {
         li {
             (badge(claim.verdict))
             div.said {
-                p { (claim.text) }
+                p { (coded(&claim.text)) }
                 @if let (Some(why), Verdict::KnownDeviation) = (&claim.why, claim.verdict) {
-                    p.why { "Why: " (why) }
+                    p.why { "Why: " (coded(why)) }
                 }
                 @if folded {
                     details.data {
@@ -79,10 +81,13 @@ fn one(claim: &Claim) -> Markup {
 }
 
 fn cases(claim: &Claim) -> Markup {
+    let beyond = claim.beyond.iter();
+    let beyond = beyond.map(|text| (Verdict::Fail, format!("further off than recorded: {text}")));
+    let cases: Vec<(Verdict, String)> = claim.cases.iter().cloned().chain(beyond).collect();
     html! {
-        @if !claim.cases.is_empty() {
+        @if !cases.is_empty() {
             ul.cases {
-                @for (verdict, text) in &claim.cases {
+                @for (verdict, text) in &cases {
                     @let (mark, word, class) = look(*verdict);
                     li {
                         span class={ "mark " (class) } aria-hidden="true" { (mark) }

@@ -1,4 +1,4 @@
-//! Guarantees of the page of experiments: its behaviour in a browser.
+//! Guarantees of the page of a document: its behaviour in a browser.
 //!
 //! Reading code does not reveal a figure that is not drawn, or a page that is too wide for a telephone. Without
 //! Chromium, these tests report that and pass.
@@ -8,15 +8,16 @@
 
 #[allow(dead_code)] // The tests of the other page use more of this module.
 mod browsing;
-#[path = "specimen/study.rs"]
+#[path = "specimen/document.rs"]
 mod made_up;
 
 use browsing::{Page, open_html};
-use everybuddy_page::render_study;
+use everybuddy_page::document::Block;
+use everybuddy_page::render_document;
 
 /// Opens the page with every figure drawn.
 fn drawn(name: &str) -> Option<Page> {
-    let html = render_study(&made_up::study());
+    let html = render_document(&made_up::document());
     let page = open_html(&html, name)?;
     draw_all(&page);
     Some(page)
@@ -41,12 +42,16 @@ fn draw_all(page: &Page) {
 
 #[test]
 fn every_panel_is_drawn_without_errors_or_requests() {
-    let Some(page) = drawn("study") else { return };
-    let panels: usize = made_up::study()
-        .experiments
+    let Some(page) = drawn("document") else {
+        return;
+    };
+    let panels: usize = made_up::document()
+        .blocks
         .iter()
-        .filter_map(|own| own.figure.as_ref())
-        .map(|figure| figure.panels.len())
+        .map(|block| match block {
+            Block::Figure(figure) => figure.panels.len(),
+            _ => 0,
+        })
         .sum();
     let drawn = "[...document.querySelectorAll('.panel')].filter((panel) =>
         panel.querySelectorAll('.trace path, .trace .point').length).length";
@@ -64,7 +69,7 @@ fn every_panel_is_drawn_without_errors_or_requests() {
 
 #[test]
 fn nothing_is_wider_than_the_window() {
-    let Some(page) = drawn("study-narrow") else {
+    let Some(page) = drawn("document-narrow") else {
         return;
     };
     for scheme in ["light", "dark"] {
@@ -80,7 +85,7 @@ fn nothing_is_wider_than_the_window() {
                 return one.getBoundingClientRect().right > panel.right + 1;
             }).length";
             assert_eq!(page.number(torn), 0.0, "{width}");
-            page.shoot(&format!("study-{scheme}-{width}.png"));
+            page.shoot(&format!("document-{scheme}-{width}.png"));
         }
     }
     page.is_clean();
@@ -88,7 +93,7 @@ fn nothing_is_wider_than_the_window() {
 
 #[test]
 fn colours_follow_the_reader() {
-    let Some(page) = drawn("study-colours") else {
+    let Some(page) = drawn("document-colours") else {
         return;
     };
     let colour = "getComputedStyle(document.querySelector('.plot .js-line')).stroke
