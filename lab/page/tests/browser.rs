@@ -212,10 +212,17 @@ fn the_map_answers_keys_and_the_slider() {
         "{}",
         page.text(readout)
     );
-    // Eight empty rows and more are one line: here ten, then one in use, then nine.
-    let lines = "(() => { const frames = new Uint8Array(1024 * 20); frames[1024 * 10] = 1;
-        return linesOf(frames).map((line) => line.rows).join(); })()";
-    assert_eq!(page.text(lines), "10,1,9");
+    // Eight empty rows and more are one line: here ten, then one in use, then nine. The page keeps its functions to
+    // itself, so this is another copy.
+    let source = concat!(
+        include_str!("../assets/script/looks.js"),
+        include_str!("../assets/script/map_paint.js")
+    );
+    let lines = format!(
+        "(() => {{ {source} const frames = new Uint8Array(1024 * 20); frames[1024 * 10] = 1;
+        return linesOf(frames).map((line) => line.rows).join(); }})()"
+    );
+    assert_eq!(page.text(&lines), "10,1,9");
     let picture = "document.querySelector('#trace-gcc_build-map canvas.memory').toDataURL()";
     let before = page.text(picture);
     page.text("document.querySelector('#trace-gcc_build-map input[type=range]').focus(), ''");

@@ -59,14 +59,18 @@ mod tests {
     use super::*;
     use crate::show::document::text;
     use crate::show::output::Style;
-    use everybuddy_measure::claim::State;
+    use everybuddy_measure::claim::{Case, State};
 
     fn verdict(state: State, more: &str, beyond: &[&str]) -> (Claim, Verdict) {
         let text = format!(
             "kind = 'bound'\ntext = 'It is fast.'\nmetric = 'latency'\nstatistic = 'p50'\nsystems = []\n\
              at_most = 1\n{more}"
         );
-        let cases = vec![(state, "hot: bs 2.00, at most 1".to_string())];
+        let cases = vec![Case {
+            state,
+            text: "hot: bs 2.00, at most 1".to_string(),
+            off: 0.0,
+        }];
         let beyond = beyond.iter().map(ToString::to_string).collect();
         let verdict = Verdict {
             state,

@@ -4,7 +4,7 @@
 //! A block that a page shows in another form is left out, and figures are. Everything else is the same text at each
 //! width, but for the places of line ends.
 
-use everybuddy_measure::claim::{self, State};
+use everybuddy_measure::claim::{self, State, Whose};
 use everybuddy_page::document::{Block, Claim, Look, Reader, Section, Table, Text, Verdict};
 
 use super::output::Style;
@@ -129,12 +129,30 @@ pub fn judged((claim, verdict): &(claim::Claim, claim::Verdict)) -> Claim {
     };
     let cases = verdict.cases.iter();
     Claim {
-        text: claim.text.clone(),
+        text: worded(claim),
         verdict: word(verdict.state),
         cases: cases
-            .map(|(state, text)| (word(*state), text.clone()))
+            .map(|case| (word(case.state), case.text.clone()))
             .collect(),
-        why: claim.differs.clone(),
+        why: claim.differs.as_deref().map(|why| reason(why, claim)),
         beyond: verdict.beyond.clone(),
+    }
+}
+
+/// Returns a claim in words, with a mark if they are not those of the source.
+pub fn worded(claim: &claim::Claim) -> String {
+    let mark = match claim.whose {
+        Whose::Source => "",
+        Whose::Reading => " (another reading)",
+        Whose::Ours => " (ours)",
+    };
+    claim.text.clone() + mark
+}
+
+/// Returns the reason of a deviation, and what shows it.
+fn reason(why: &str, claim: &claim::Claim) -> String {
+    match &claim.shown_by {
+        Some(by) => format!("{}; shown by {by}", why.trim_end_matches('.')),
+        None => format!("{} (not measured)", why.trim_end_matches('.')),
     }
 }

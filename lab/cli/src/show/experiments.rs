@@ -16,7 +16,7 @@ use everybuddy_papers::shared::method::Conditions;
 use everybuddy_papers::shared::{Experiment, TableSpec, grid};
 use everybuddy_papers::{list, run_of};
 
-use super::document::judged;
+use super::document::{judged, worded};
 use super::figures;
 use super::output::{self, Style};
 use super::table::{self, Column, plain};
@@ -78,8 +78,8 @@ pub fn full(own: &Experiment) -> String {
     }
     for claim in &own.claims {
         let text = match head_of(own, claim) {
-            CLAIM => claim.text.clone(),
-            _ => format!("with --full: {}", claim.text),
+            CLAIM => worded(claim),
+            _ => format!("with --full: {}", worded(claim)),
         };
         out += &style.wrapped("  claim", 13, &text);
         if let Some(why) = &claim.differs {
@@ -142,7 +142,7 @@ impl Results<'_> {
 
     fn claims(&self) -> Block {
         let unjudged = |claim: &Claim| document::Claim {
-            text: claim.text.clone(),
+            text: worded(claim),
             ..document::Claim::default()
         };
         Block::Claims(match self.verdicts {

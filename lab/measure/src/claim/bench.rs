@@ -9,7 +9,8 @@
 use everybuddy_workload::WORKLOADS;
 use serde::Deserialize;
 
-use super::{Claim, Kind, State, Verdict, Words};
+use super::judge::Case;
+use super::{Claim, Kind, Verdict, Words};
 use crate::Error;
 use crate::choice;
 use crate::rows::Row;
@@ -104,17 +105,15 @@ fn took_part(claim: &Claim, rows: &[Row]) -> bool {
     })
 }
 
-fn no_numbers(claim: &Claim) -> (State, String) {
+fn no_numbers(claim: &Claim) -> Case {
     let (metric, operations) = (&claim.metric, claim.operation.list().join(", "));
-    (
-        State::Inconclusive,
-        format!("no numbers: {metric} of {operations}"),
-    )
+    Case::unknown(format!("no numbers: {metric} of {operations}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::State;
 
     #[test]
     fn the_file_is_right_and_mistakes_in_it_are_explained() {

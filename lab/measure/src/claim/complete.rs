@@ -6,7 +6,7 @@
 //! # Invariants
 //! A claim that lacks a row is inconclusive, and its verdict names the row.
 
-use super::judge::{State, Verdict};
+use super::judge::{Case, Verdict};
 use super::numbers::Finder;
 use super::{Claim, Kind};
 use crate::rows::Row;
@@ -39,7 +39,7 @@ impl Claim {
             more => format!("; and {more} more"),
         };
         let reason = format!("rows missing: {}{more}", named.join("; "));
-        Verdict::of(vec![(State::Inconclusive, reason)])
+        Verdict::of(vec![Case::unknown(reason)])
     }
 
     /// Returns the rows that the claim needs but the file does not have.

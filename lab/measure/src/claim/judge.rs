@@ -21,25 +21,55 @@ pub enum State {
     Fail,
 }
 
+/// A place where a claim is checked: a source, an operation and a number of CPUs.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The state.
+    pub state: State,
+    /// The numbers, in one line.
+    pub text: String,
+    /// How far the numbers are beyond the bound, relative to it; negative if they keep it.
+    pub off: f64,
+}
+
+impl Case {
+    /// Creates a case that nothing is known of.
+    pub(super) fn unknown(text: impl Into<String>) -> Case {
+        Case {
+            state: State::Inconclusive,
+            text: text.into(),
+            off: f64::NEG_INFINITY,
+        }
+    }
+}
+
 /// The result of checking a claim.
 #[derive(Clone, Debug)]
 pub struct Verdict {
     /// The state of the worst case.
     pub state: State,
-    /// The numbers, one line per case.
-    pub cases: Vec<(State, String)>,
+    /// The cases.
+    pub cases: Vec<Case>,
     /// The cases that are beyond the bound of a known deviation.
     pub beyond: Vec<String>,
 }
 
 impl Verdict {
-    pub(super) fn of(cases: Vec<(State, String)>) -> Verdict {
-        let worst = cases.iter().map(|case| case.0).max();
+    pub(super) fn of(cases: Vec<Case>) -> Verdict {
+        let worst = cases.iter().map(|case| case.state).max();
         Verdict {
             state: worst.unwrap_or(State::Inconclusive),
             cases,
             beyond: Vec::new(),
         }
+    }
+
+    /// Returns the case that decides: of those with the state of the verdict, the one furthest beyond the bound, or
+    /// nearest to it.
+    pub fn deciding(&self) -> Option<&Case> {
+        let own = self.cases.iter().filter(|case| case.state == self.state);
+        // The first of several that are as far off.
+        own.rev().max_by(|one, other| one.off.total_cmp(&other.off))
     }
 
     /// Returns the word for the verdict on a claim.
@@ -66,8 +96,8 @@ impl Claim {
             && let Some(wider) = self.widened()
         {
             let cases = wider.judge_as_it_is(experiment, rows).cases.into_iter();
-            let beyond = cases.filter(|case| case.0 == State::Fail);
-            verdict.beyond = beyond.map(|case| case.1).collect();
+            let beyond = cases.filter(|case| case.state == State::Fail);
+            verdict.beyond = beyond.map(|case| case.text).collect();
         }
         verdict
     }
@@ -98,19 +128,13 @@ impl Claim {
             }
         }
         for source in finder.missing(&cells) {
-            cases.push((State::Inconclusive, format!("{source}: no numbers")));
+            cases.push(Case::unknown(format!("{source}: no numbers")));
         }
         Verdict::of(cases)
     }
 
     /// Returns the cases of one cell.
-    fn cases(
-        &self,
-        finder: &Finder<'_>,
-        cell: Cell<'_>,
-        place: &str,
-        cases: &mut Vec<(State, String)>,
-    ) {
+    fn cases(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str, cases: &mut Vec<Case>) {
         match (self.kind, self.of) {
             (Kind::Ordering, _) => cases.push(self.ordering(finder, cell, place)),
             (Kind::Below, _) => cases.push(self.below(finder, cell, place)),
@@ -159,7 +183,7 @@ impl Claim {
     }
 
     /// Returns the ratio of the largest to the smallest number, over all cells.
-    fn spreads(&self, finder: &Finder<'_>, cells: &[Cell<'_>]) -> Vec<(State, String)> {
+    fn spreads(&self, finder: &Finder<'_>, cells: &[Cell<'_>]) -> Vec<Case> {
         let spread = |system: &String| {
             let numbers = cells.iter().filter_map(|cell| finder.number(system, *cell));
             let all: Vec<Number> = numbers.collect();
@@ -172,7 +196,7 @@ impl Claim {
     }
 
     /// Returns the ratio to the rival nearest to the bound, or `None` if no rival supports the work.
-    fn nearest(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> Option<(State, String)> {
+    fn nearest(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> Option<Case> {
         let own = self.systems.first()?;
         let bound = self.at_most.unwrap_or(f64::INFINITY);
         let mut nearest: Option<(&String, Number)> = None;
@@ -185,7 +209,7 @@ impl Claim {
                 let value = finder.number(own, cell)?.value / rough.value;
                 if value * 2.0 >= bound {
                     let text = format!("{place}: {own} / {rival}: disturbed");
-                    return Some((State::Inconclusive, text));
+                    return Some(Case::unknown(text));
                 }
                 continue;
             }
@@ -205,35 +229,42 @@ impl Claim {
         Some(self.bounded(format!("{place}: {own} / {rival}"), Some(ratio)))
     }
 
-    fn ordering(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> (State, String) {
-        let mut state = State::Pass;
+    fn ordering(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> Case {
+        let (mut state, mut off) = (State::Pass, f64::NEG_INFINITY);
         let mut text = format!("{place}:");
         let mut before: Option<Number> = None;
         for (at, system) in self.systems.iter().enumerate() {
             let Some(number) = finder.number(system, cell) else {
-                return (
-                    State::Inconclusive,
-                    format!("{place}: no number of {system}"),
-                );
+                return Case::unknown(format!("{place}: no number of {system}"));
             };
             if let (Some(before), Some(relation)) = (before, self.relations.get(at.wrapping_sub(1)))
             {
                 text += &format!(" {relation}");
                 // A difference instead of a ratio, because values can be 0.
-                let slack = self.tolerance * before.value.abs().max(number.value.abs());
-                let own =
-                    self.decided(before.minus(number), |difference| match relation.as_str() {
-                        ">=" => difference >= -slack,
-                        ">" => difference > 0.0,
-                        "<=" => difference <= slack,
-                        _ => difference < 0.0,
-                    });
+                let size = before.value.abs().max(number.value.abs());
+                let slack = self.tolerance * size;
+                let difference = before.minus(number);
+                let wrong = match relation.as_str() {
+                    ">=" | ">" => -difference.value,
+                    _ => difference.value,
+                };
+                off = off.max(wrong / size.max(f64::MIN_POSITIVE) - self.tolerance);
+                let own = self.decided(difference, |difference| match relation.as_str() {
+                    ">=" => difference >= -slack,
+                    ">" => difference > 0.0,
+                    "<=" => difference <= slack,
+                    _ => difference < 0.0,
+                });
                 state = state.max(own);
             }
             text += &format!(" {system} {}", short(number.value));
             before = Some(number);
         }
-        (state, text + &self.within())
+        Case {
+            state,
+            text: text + &self.within(),
+            off,
+        }
     }
 
     /// Describes the tolerance of an ordering or a curve.
@@ -244,13 +275,13 @@ impl Claim {
         }
     }
 
-    fn below(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> (State, String) {
+    fn below(&self, finder: &Finder<'_>, cell: Cell<'_>, place: &str) -> Case {
         let point = |system: &String| {
             let price = finder.price(system, cell)?;
             Some((system.clone(), finder.number(system, cell)?.value, price))
         };
         let Some((own, value, price)) = self.systems.first().and_then(point) else {
-            return (State::Inconclusive, format!("{place}: no numbers"));
+            return Case::unknown(format!("{place}: no numbers"));
         };
         let curve: Vec<_> = self.systems.iter().skip(1).filter_map(point).collect();
         let text = format!("{place}: {own} {} at {}", short(value), short(price));
@@ -259,9 +290,11 @@ impl Claim {
         let best = affordable.min_by(|a, b| a.1.total_cmp(&b.1));
         let least = curve.iter().min_by(|a, b| a.2.total_cmp(&b.2));
         let Some((name, other, its)) = best.or(least) else {
-            return (State::Inconclusive, format!("{text}: no curve"));
+            return Case::unknown(format!("{text}: no curve"));
         };
-        let slack = self.tolerance * value.abs().max(other.abs());
+        let size = value.abs().max(other.abs());
+        let slack = self.tolerance * size;
+        let off = (value - *other) / size.max(f64::MIN_POSITIVE) - self.tolerance;
         let state = match (value - *other < slack || value < *other, best) {
             (true, _) => State::Pass,
             (false, Some(_)) => State::Fail,
@@ -269,7 +302,11 @@ impl Claim {
         };
         let (other, its) = (short(*other), short(*its));
         let slack = self.within();
-        (state, format!("{text}, {name} {other} at {its}{slack}"))
+        Case {
+            state,
+            text: format!("{text}, {name} {other} at {its}{slack}"),
+            off,
+        }
     }
 
     /// Checks a condition that is monotone in the number.
@@ -283,9 +320,9 @@ impl Claim {
         }
     }
 
-    fn bounded(&self, what: String, number: Option<Number>) -> (State, String) {
+    fn bounded(&self, what: String, number: Option<Number>) -> Case {
         let Some(number) = number.filter(|number| number.value.is_finite()) else {
-            return (State::Inconclusive, format!("{what}: no numbers"));
+            return Case::unknown(format!("{what}: no numbers"));
         };
         let bounds = self.bounds();
         let least = bounds[0].unwrap_or(f64::NEG_INFINITY);
@@ -321,8 +358,22 @@ impl Claim {
         } else {
             format!(" [{}, {}]", short(number.least), short(number.most))
         };
-        let text = format!("{what} {}{interval}, {bounds}", short(number.value));
-        (state, text)
+        let off = beyond(number.value, most).max(-beyond(number.value, least));
+        Case {
+            state,
+            text: format!("{what} {}{interval}, {bounds}", short(number.value)),
+            off,
+        }
+    }
+}
+
+/// Returns how far a number is above a bound: the logarithm of their ratio if both are positive, or else the difference
+/// relative to the bound.
+fn beyond(value: f64, bound: f64) -> f64 {
+    if value > 0.0 && bound > 0.0 {
+        (value / bound).ln()
+    } else {
+        (value - bound) / bound.abs().max(1.0)
     }
 }
 

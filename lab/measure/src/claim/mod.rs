@@ -38,7 +38,7 @@ use serde::Deserialize;
 use crate::choice::{all_known, unknown};
 
 pub use complete::Complete;
-pub use judge::{State, Verdict};
+pub use judge::{Case, State, Verdict};
 pub use numbers::short;
 
 /// The factor by which the bound of a known deviation may be further off than the result for which it was set.
@@ -60,6 +60,19 @@ pub enum Kind {
     Bound,
     /// The first system's point is below the curve of the others: see [`Claim::against`].
     Below,
+}
+
+/// Whose words a claim is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Whose {
+    /// A sentence, a number, an order or the shape of a figure of the source.
+    #[default]
+    Source,
+    /// The same under another assumption, where the source leaves something open: at most one of them is meant.
+    Reading,
+    /// What the source does not say: an extension, an ablation, a model, or a check of the method.
+    Ours,
 }
 
 /// The operands of a ratio.
@@ -85,6 +98,11 @@ pub struct Claim {
     pub kind: Kind,
     /// The claim in words.
     pub text: String,
+    /// Whose words they are. Only those of the source are counted as its claims.
+    #[serde(default)]
+    pub whose: Whose,
+    /// Where the source says it; or, of what is ours, what it is instead.
+    pub said: Option<String>,
     /// The metric.
     pub metric: String,
     /// The statistic.
@@ -136,6 +154,9 @@ pub struct Claim {
     /// The reason for a known failure. The failure is shown as a known deviation, and does not fail the run as long
     /// as the result is within the wider bound that is recorded with it.
     pub differs: Option<String>,
+    /// The run and the systems that show that this is the cause: an ablation that changes it alone. Without one, the
+    /// reason was not measured.
+    pub shown_by: Option<String>,
     /// For a known deviation of a ratio or number: the lower bound that holds instead of [`Claim::at_least`].
     pub still_at_least: Option<f64>,
     /// For a known deviation of a ratio or number: the upper bound that holds instead of [`Claim::at_most`].
@@ -227,6 +248,9 @@ impl Claim {
         words.systems(&self.rivals)?;
         if let Some(cost) = &self.against {
             words.metric(cost, &["mean".to_string()])?;
+        }
+        if self.shown_by.is_some() && self.differs.is_none() {
+            return Err("`shown_by` belongs to a known deviation: say why with `differs`".into());
         }
         self.is_complete().map_err(String::from)
     }

@@ -222,7 +222,7 @@ fn ratios_to_rivals_are_formed_within_rounds() {
     assert_eq!(verdict.state, State::Pass);
     assert_eq!(verdict.cases.len(), 1);
     assert!(
-        verdict.cases[0].1.contains("bs / linux-6 0.80"),
+        verdict.cases[0].text.contains("bs / linux-6 0.80"),
         "{:?}",
         verdict.cases
     );
@@ -235,6 +235,28 @@ fn ratios_to_rivals_are_formed_within_rounds() {
     assert_eq!(disturbed([1.5, 1.5]).state, State::Inconclusive);
     assert!(disturbed([100.0, 100.0]).cases.is_empty());
     assert!(judge(&[("bs", [1.0, 1.0], 0.0)]).cases.is_empty());
+}
+
+#[test]
+fn the_case_furthest_beyond_its_bound_decides() {
+    let deciding = |text: &str, values: &[(&str, &'static str, f64)]| {
+        let claim = claim(&format!("metric = 'latency'\nstatistic = 'mean'\n{text}"));
+        claim.check(words(&systems())).unwrap();
+        let verdict = claim.judge("x", &rows(values));
+        verdict.deciding().unwrap().text.clone()
+    };
+    let bound = "kind = 'bound'\nsystems = []\nat_least = 1\nat_most = 4\n";
+    let values = |own: [f64; 3]| {
+        let names = ["bs", "is", "linux-6"];
+        [0, 1, 2].map(|at| (names[at], "mean", own[at]))
+    };
+    // Half of the least is as far off as twice the most; of both, the first one decides.
+    assert!(deciding(bound, &values([5.0, 0.4, 3.0])).contains("is 0.40"));
+    assert!(deciding(bound, &values([8.0, 2.0, 0.5])).contains("bs 8.00"));
+    // Where all keep it, the nearest one does.
+    assert!(deciding(bound, &values([2.0, 3.9, 3.0])).contains("is 3.90"));
+    let both = "kind = 'ordering'\nsystems = ['bs', 'is', 'linux-6']\nrelations = ['<', '<']";
+    assert!(deciding(both, &values([2.0, 1.0, 3.0])).contains("bs 2.00 < is 1.00"));
 }
 
 #[test]
@@ -385,7 +407,7 @@ fn a_claim_is_inconclusive_without_any_of_its_rows() {
             part.remove(at);
             let verdict = judge(&part);
             assert_eq!(verdict.state, State::Inconclusive, "{text}: {row:?}");
-            let reason = &verdict.cases[0].1;
+            let reason = &verdict.cases[0].text;
             assert!(reason.starts_with("rows missing: "), "{reason}");
             assert!(reason.contains(&row.source), "{reason}");
         }

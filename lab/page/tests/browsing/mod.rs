@@ -128,7 +128,9 @@ impl Page {
 
     /// Runs a script that returns a text.
     pub(crate) fn text(&self, script: &str) -> String {
-        self.value(script).as_str().expect("a text").to_string()
+        let value = self.value(script);
+        let text = value.as_str().map(str::to_string);
+        text.unwrap_or_else(|| panic!("{value} instead of a text: {script}"))
     }
 
     /// Runs a script that returns a number.

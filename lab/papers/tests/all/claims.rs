@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::{env, fs};
 
-use everybuddy_measure::claim::{Claim, State, Verdict};
+use everybuddy_measure::claim::{Claim, State, Verdict, Whose};
 use everybuddy_measure::rows::Row;
 use everybuddy_papers::{Experiment, all_experiments, list};
 
@@ -29,11 +29,14 @@ const PAPERS: [&str; 5] = ["[iBuddy]", "[Porter]", "[Spring]", "[BL89]", "[Serew
 const OTHERS: &str = "Others and our own";
 
 const HEAD: &str = "\
-All claims of `everybuddy reproduce`, judged by the [committed results](../results/papers/README.md). Each names its
-experiment: `everybuddy experiments NAME` describes it, `everybuddy reproduce NAME` runs it. The number is that of the
-case that decides: where it was measured, of which systems, and what the claim allows. *Not decided* means that rounds
-disagree, or that the number is not among the committed ones. `relative_time / expected` is our number over the printed
-one. *Older* stands where rows are of an older program.
+The claims of `everybuddy reproduce`, judged by the [committed results](../results/papers/README.md). The table of a
+paper has what the paper says: its sentences, numbers, orders and figures, with their places in italics. Other readings
+and what is ours have tables of their own, and the summary does not count them. Each claim names its experiment:
+`everybuddy experiments NAME` describes it, `everybuddy reproduce NAME` runs it. The number is that of the case that
+decides, the one furthest beyond its bound: where it was measured, of which systems, and what the claim allows. *Not
+decided* means that rounds disagree, or that the number is not among the committed ones. A reason says what shows it, or
+that it was not measured. `relative_time / expected` is our number over the printed one. *Older* stands where rows are
+of an older program. *Held before* counts the same claims as of f9da6d65, before this division was made.
 ";
 
 /// Returns the verdict in a line of the table, and whether the claim holds, fails or is not decided.
@@ -47,8 +50,7 @@ fn judged(own: &Experiment, claim: &Claim, runs: &[Vec<Row>]) -> (usize, String)
         .map(|rows| list::judge_earlier(&only, rows).unwrap().remove(0));
     let verdicts: Vec<_> = verdicts.collect();
     let case = |of: &Verdict| {
-        let mut cases = of.cases.iter().filter(|case| case.0 == of.state);
-        let case = cases.next().map_or("", |case| &case.1);
+        let case = of.deciding().map_or("", |case| &case.text);
         case.replace('|', "\\|")
     };
     let known = verdicts
@@ -64,12 +66,15 @@ fn judged(own: &Experiment, claim: &Claim, runs: &[Vec<Row>]) -> (usize, String)
         return (2, format!("| {why} | not decided |"));
     };
     let case = case(verdict);
-    let why = claim.differs.as_deref().unwrap_or_default();
-    let why = why.split_inclusive(". ").next().unwrap_or_default();
-    let why = why.trim().trim_end_matches('.').replace('\n', " ");
+    let cell = |text: &str| text.trim().replace('\n', " ").replace('|', "\\|");
+    let why = cell(claim.differs.as_deref().unwrap_or_default());
+    let shown = match &claim.shown_by {
+        Some(by) => format!("; shown by {}", cell(by)),
+        None => " *(not measured)*".to_string(),
+    };
     match verdict.state {
         State::Pass => (0, format!("| {case} | holds |")),
-        _ => (1, format!("| {case} | **fails**: {why} |")),
+        _ => (1, format!("| {case} | **fails**: {why}{shown} |")),
     }
 }
 
@@ -104,55 +109,118 @@ fn listed(page: &str) -> Vec<[&str; 2]> {
     page.lines().filter_map(cells).collect()
 }
 
-/// Returns the page as the committed rows have it.
-fn page(root: &Path) -> String {
+/// The verdicts that the page had before claims were divided into those of the sources and ours: experiment, claim and
+/// verdict.
+const BEFORE: &str = "results/papers/before.tsv";
+
+/// The words of a verdict, in the order of the columns of the summary.
+const VERDICTS: [&str; 3] = ["holds", "fails", "not decided"];
+
+/// A line of the page.
+struct Line {
+    /// The number of its source, see [`PAPERS`].
+    paper: usize,
+    whose: Whose,
+    /// The number of its verdict.
+    state: usize,
+    /// The verdict of the same claim before, if it was there.
+    before: Option<usize>,
+    text: String,
+}
+
+/// Returns the lines of all claims, as the committed rows decide them.
+fn lines(root: &Path) -> Vec<Line> {
     let runs = EXPERIMENTS.map(committed);
-    let all = all_experiments().unwrap();
     let stale = fs::read_to_string(root.join("results/stale.tsv")).unwrap();
     let older = |name: &str| {
         let run = format!("papers/reproduce/{name}\t");
         let is_older = stale.lines().any(|line| line.starts_with(&run));
         if is_older { " *(older)*" } else { "" }
     };
-    let paper = |own: &Experiment| {
-        PAPERS
-            .iter()
-            .position(|paper| own.source.starts_with(paper))
+    let before = fs::read_to_string(root.join(BEFORE)).unwrap();
+    // Some texts are those of several claims: "The same for frees."
+    let before = |name: &str, text: &str, earlier: usize| {
+        let key = format!("{name}\t{text}\t");
+        let mut same = before.lines().filter_map(|line| line.strip_prefix(&key));
+        let verdict = same.nth(earlier)?;
+        VERDICTS.iter().position(|own| *own == verdict)
     };
-    let names = PAPERS.iter().map(|paper| paper.trim_matches(['[', ']']));
-    let (mut summary, mut tables) = (String::new(), String::new());
-    for (at, name) in names.chain([OTHERS]).enumerate() {
-        let mut counts = [0; 3];
-        let mut table =
-            String::from("| experiment | claim | number | verdict |\n|---|---|---|---|\n");
-        for own in all
-            .iter()
-            .filter(|own| paper(own).unwrap_or(PAPERS.len()) == at)
-        {
-            let is_own = |row: &&Row| row.experiment.split('@').next() == Some(&own.name);
-            let runs = runs
-                .each_ref()
-                .map(|rows| rows.iter().filter(is_own).cloned().collect::<Vec<_>>());
-            let own = list::run_of(own.clone(), false, &runs[0]).unwrap();
-            for claim in &own.claims {
-                let (state, line) = judged(&own, claim, &runs);
-                counts[state] += 1;
-                let text = claim.text.replace('|', "\\|");
-                let _ = writeln!(
-                    table,
-                    "| `{}`{} | {text} {line}",
+    let paper = |own: &Experiment| {
+        let mut papers = PAPERS.iter();
+        let found = papers.position(|paper| own.source.starts_with(paper));
+        found.unwrap_or(PAPERS.len())
+    };
+    let mut all = Vec::new();
+    for own in all_experiments().unwrap() {
+        let is_own = |row: &&Row| row.experiment.split('@').next() == Some(&own.name);
+        let runs = runs
+            .each_ref()
+            .map(|rows| rows.iter().filter(is_own).cloned().collect::<Vec<_>>());
+        let own = list::run_of(own.clone(), false, &runs[0]).unwrap();
+        for (at, claim) in own.claims.iter().enumerate() {
+            let earlier = own.claims[..at].iter();
+            let earlier = earlier.filter(|other| other.text == claim.text).count();
+            let (state, line) = judged(&own, claim, &runs);
+            let text = claim.text.replace('|', "\\|");
+            let said = claim.said.as_deref().unwrap_or_default();
+            let said = match (claim.whose, said.replace('|', "\\|")) {
+                (_, said) if said.is_empty() => String::new(),
+                (_, said) => format!(" *({said})*"),
+            };
+            all.push(Line {
+                paper: paper(&own),
+                whose: claim.whose,
+                state,
+                before: before(&own.name, &text, earlier),
+                text: format!(
+                    "| `{}`{} | {text}{said} {line}\n",
                     own.name,
                     older(&own.name)
-                );
-            }
+                ),
+            });
         }
-        let [holds, fails, open] = counts;
+    }
+    all
+}
+
+/// Returns the page as the committed rows have it.
+fn page(root: &Path) -> String {
+    let lines = lines(root);
+    let head = "\n| experiment | claim | number | verdict |\n|---|---|---|---|\n";
+    let names = PAPERS.iter().map(|paper| paper.trim_matches(['[', ']']));
+    let names: Vec<&str> = names.chain([OTHERS]).collect();
+    let (mut summary, mut tables) = (String::new(), String::new());
+    for (at, name) in names.iter().enumerate() {
+        let own = lines
+            .iter()
+            .filter(|line| line.paper == at && line.whose == Whose::Source);
+        let count = |state| own.clone().filter(|line| line.state == state).count();
+        let before = own.clone().filter(|line| line.before == Some(0)).count();
+        let [holds, fails, open] = [0, 1, 2].map(count);
         let _ = writeln!(
             summary,
-            "| [{name}](#{}) | {holds} | {fails} | {open} |",
+            "| [{name}](#{}) | {before} | {holds} | {fails} | {open} |",
             name.to_lowercase().replace(' ', "-")
         );
-        let _ = write!(tables, "\n## {name}\n\n{table}");
+        let texts: String = own.map(|line| line.text.as_str()).collect();
+        let _ = write!(tables, "\n## {name}\n{head}{texts}");
+    }
+    for (whose, name, about) in [
+        (
+            Whose::Reading,
+            "Other readings",
+            "Sentences of the sources under another assumption than the one that the tables above name. At most one \
+             reading of a sentence can be meant.",
+        ),
+        (
+            Whose::Ours,
+            "Our own",
+            "What no source says: extensions, ablations, models, and checks of the methods.",
+        ),
+    ] {
+        let own = lines.iter().filter(|line| line.whose == whose);
+        let texts: String = own.map(|line| line.text.as_str()).collect();
+        let _ = write!(tables, "\n## {name}\n\n{about}\n{head}{texts}");
     }
     let sum = sum::files(root, &INPUTS).unwrap();
     let generated = format!(
@@ -160,8 +228,8 @@ fn page(root: &Path) -> String {
         INPUTS.join(" ")
     );
     format!(
-        "# Claims\n\n{generated}\n\n{HEAD}\n| source | hold | fail | not decided |\n|---|---|---|---|\n\
-         {summary}{tables}{}",
+        "# Claims\n\n{generated}\n\n{HEAD}\n| source | held before | hold | fail | not decided |\n\
+         |---|---|---|---|---|\n{summary}{tables}{}",
         bounds()
     )
 }
